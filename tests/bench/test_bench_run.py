@@ -236,6 +236,7 @@ def test_an_interrupted_run_keeps_its_rows_and_says_how_to_go_on(tmp_path, capsy
     assert Results.load(output).us("a", "good") == 1.0
 
 
+@pytest.mark.slow
 def test_the_worker_starts_and_says_why_it_cannot_measure_here():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

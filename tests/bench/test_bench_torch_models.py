@@ -24,6 +24,7 @@ def tried(name, kind, dtype="float32"):
     return {row.system: row for row in rows}
 
 
+@pytest.mark.slow
 def test_a_model_is_tried_and_compared_with_float64():
     rows = tried("transformer-encoder", INFERENCE)
     assert rows[STITCH].status == "ok", rows[STITCH].detail

@@ -113,6 +113,7 @@ def test_searches_are_replayed_on_what_was_measured(folder):
     assert f"of 1 kernels: {few} tuning" in text
 
 
+@pytest.mark.slow
 @needs_xgboost
 def test_a_model_is_trained_from_a_folder(folder, capsys):
     model = folder.path / "models" / "sm_90.json"
@@ -126,6 +127,7 @@ def test_a_folder_without_records_trains_nothing(tmp_path, capsys):
     assert "holds no records" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tasks_share_a_space_and_go_on(tmp_path):
     """Each share measures its own schedules, once."""
     runner, lines = MadeUpRunner(), []

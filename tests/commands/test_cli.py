@@ -180,6 +180,7 @@ def made_up(monkeypatch):
     monkeypatch.setattr("tvm_stitch.tuning.tune.make_runner", lambda *_: MadeUpRunner())
 
 
+@pytest.mark.slow
 def test_tune_then_build_with_the_records(capsys, made_up, model, tmp_path):
     store = str(tmp_path / "records.jsonl")
     command = ("tune", model, "--target", "sm_90", "--database", store, "--trials", "9")

@@ -164,6 +164,7 @@ def test_a_module_without_operators(tmp_path):
     assert stages["09_cuda.cu"] == "// no kernels\n"
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, capsys):
     model = tmp_path / "block.json"
     model.write_text(tvm.ir.save_json(demo.block(1, 2, 16, 32)))
@@ -207,6 +208,7 @@ def test_the_kernel_of_a_stage_is_the_golden_one(tmp_path):
     assert body.strip() in stages["09_cuda.cu"]
 
 
+@pytest.mark.slow
 def test_calls_of_a_library_are_among_the_schedules(tmp_path, monkeypatch):
     monkeypatch.setenv(locate.FOLDER, str(folder()))
     tvm_stitch.explain(linear("float16", 2048, 4096, 1024).module, H200, Options(dump=tmp_path))

@@ -41,6 +41,7 @@ class Attention(nn.Module):
         return x + self.dropped(self.out(mixed))
 
 
+@pytest.mark.slow
 def test_copies_of_a_training_step_are_no_kernels():
     def kernels(dropped):
         torch._dynamo.reset()

@@ -64,6 +64,7 @@ def test_a_network_is_one_part_and_nothing_is_moved_between():
     assert len(kernels) == 6, kernels  # laid out, stem, windows, two of the block, mean and product
 
 
+@pytest.mark.slow
 def test_what_leaves_lies_as_it_did():
     report, _ = compiled(network(), torch.randn(2, 3, 20, 16).bfloat16())
     assert len(report.parts) == 1 and not report.left
@@ -71,6 +72,7 @@ def test_what_leaves_lies_as_it_did():
     assert len(report.parts) == 1 and not report.left
 
 
+@pytest.mark.slow
 def test_a_batch_of_any_size():
     x = torch.randn(3, 3, 20, 16).bfloat16()
     torch._dynamo.mark_dynamic(x, 0)

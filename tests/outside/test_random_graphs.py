@@ -33,6 +33,7 @@ def test_the_same_seed_is_the_same_graph():
     assert first != generate(8)
 
 
+@pytest.mark.slow
 def test_a_hundred_operators_and_every_rank_and_dtype_occur():
     graphs = [generate(seed) for seed in range(400)]
     inputs = [value for graph in graphs for value in graph.inputs.values()]

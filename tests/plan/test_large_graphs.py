@@ -157,6 +157,7 @@ def test_stages_of_one_function_are_looked_at_once():
     assert len(shared) == 3  # exp, tanh, relu
 
 
+@pytest.mark.slow
 def test_no_recursion_goes_as_deep_as_the_graph():
     ready, limit = chain(1200), sys.getrecursionlimit()
     sys.setrecursionlimit(500)

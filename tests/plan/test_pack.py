@@ -80,6 +80,7 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
     assert len(pack(items, {}, LAUNCH_US)) == len(items) == 2
 
 
+@pytest.mark.slow
 def test_long_kernels_share_a_launch_where_both_are_in_rounds():
     """Their barriers are the same, and so are the sizes of their blocks."""
 

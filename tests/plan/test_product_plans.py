@@ -131,6 +131,7 @@ def test_without_shared_memory_there_are_none():
     assert all("matmul" not in group.function for group in plan.groups)
 
 
+@pytest.mark.slow
 def test_a_pinned_plan_with_products_is_followed():
     case = normalised("float16")
     plan = tvm_stitch.explain(case.module, H200).plan

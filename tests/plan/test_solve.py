@@ -240,6 +240,7 @@ def test_of_a_long_chain_the_bound_is_its_cost():
     assert found.cost == pytest.approx(best[-1], abs=1e-3) == pytest.approx(found.bound, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_search_ends_at_the_same_place_however_fast_the_machine(monkeypatch):
     monkeypatch.setattr(solving, "MOST_NODES", 1)
     rng = random.Random(0)

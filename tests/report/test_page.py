@@ -27,6 +27,7 @@ def layers(**fields):
     return report(LAYERS, [kernel(n) for n in range(5)], **fields)
 
 
+@pytest.mark.slow
 def test_a_click_on_a_kernel_tells_its_story(opened):
     story = {"kernel_1": {"tir": "def main(): pass", "cuda": "__global__ void kernel_1() {}"}}
     tab = opened(layers(), story)
@@ -81,6 +82,7 @@ def test_without_a_picture_of_before_there_is_nothing_to_turn_to(opened):
     assert not opened(layers()).locator("#sides").is_visible()
 
 
+@pytest.mark.slow
 def test_search_finds_and_brings_into_view(opened):
     kernels = [kernel(n) for n in range(200)] + [kernel(200, ops=["argsort"])]
     tab = opened(report(list(range(201)), kernels))
@@ -164,6 +166,7 @@ def test_what_passes_between_kernels_is_listed_once_with_their_numbers(opened):
     assert len(rows) == len(set(rows))
 
 
+@pytest.mark.slow
 def test_a_plan_opens_as_a_whole_and_shows_operators_where_there_is_room(opened):
     few, many = ([kernel(n) for n in range(count)] for count in (2, 14))
     assert opened(report([0, 1], few)).locator(".operator").count() == 8
@@ -211,6 +214,7 @@ def test_a_report_of_nothing(opened):
     assert tab.locator(".box").count() == 0
 
 
+@pytest.mark.slow
 def test_no_text_of_a_model_becomes_markup(opened):
     name = "</script><img src=x onerror=alert(1)>"
     tab = opened(report([0], [kernel(0, name=name, ops=[name], why=name)]))

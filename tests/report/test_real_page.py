@@ -26,6 +26,7 @@ def transform(tab):
     return tuple(map(float, re.findall(r"-?[\d.]+(?:e-?\d+)?", found)))
 
 
+@pytest.mark.slow
 def test_a_kernel_tells_where_it_ends_and_its_code(tab, report):
     assert tab.locator(".box.kernel").count() == report.launches == 3
     product = report.flow.launches[1]

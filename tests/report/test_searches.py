@@ -44,6 +44,7 @@ def store(tmp_path_factory):
     return Store(path)
 
 
+@pytest.mark.slow
 def test_a_search_holds_its_trials_in_order(store):
     (found,) = searches(store.read().records)
     tried = [each.trial for each in found.trials if not each.final]

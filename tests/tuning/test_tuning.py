@@ -48,6 +48,7 @@ def test_every_trial_is_recorded(path):
     assert f"{kernel.gain:.3f}" in str(result)
 
 
+@pytest.mark.slow
 def test_what_was_found_is_applied(path):
     tuned(path)
     (entry,) = tvm_stitch.explain(softmax_model(), H200, database=path).kernels
@@ -64,6 +65,7 @@ def test_equal_kernels_are_searched_once(path):
     assert len(runner.measured) == count
 
 
+@pytest.mark.slow
 def test_progress_is_told(path):
     states = []
     tuned(path, progress=states.append)

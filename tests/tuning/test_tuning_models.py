@@ -204,6 +204,7 @@ def test_without_shipped_models_there_is_none(tmp_path, monkeypatch):
     assert shipped_model.__wrapped__(90) is None
 
 
+@pytest.mark.slow
 @needs_xgboost
 def test_what_the_package_ships_knows_times_alone(path, monkeypatch):
     class Counting(MadeUpRunner):

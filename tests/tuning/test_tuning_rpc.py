@@ -106,6 +106,7 @@ def test_one_of_two_servers_is_killed_in_the_middle(tracker, servers, tmp_path):
     assert costs[0] == costs[1]
 
 
+@pytest.mark.slow
 @needs_rpc
 def test_without_a_server_there_is_an_end_to_waiting(tracker, tmp_path, monkeypatch):
     monkeypatch.setattr(rpc, "WAIT_SECONDS", 0.5)

@@ -108,6 +108,7 @@ def test_every_truncation_of_a_text_is_an_error():
             relay.load(text[:size])
 
 
+@pytest.mark.slow
 def test_damaged_nodes():
     """Whatever one node is replaced by, the answer is a module or a RelayError."""
     document = json.loads((_SAVED / "elementwise_zoo.json").read_text())

@@ -308,6 +308,7 @@ def test_shape_of_a_symbolic_tensor_is_a_value_too():
 # Depth
 
 
+@pytest.mark.slow
 def test_ten_thousand_lets():
     lets = "".join(f"  let %v{i + 1} = add(%v{i}, 1f);\n" for i in range(10_000))
     text = _main(lets + "  %v10000", "%v0: Tensor[(2), float32]")

@@ -103,6 +103,7 @@ def test_before_and_after():
     tvm.ir.assert_structural_equal(without_groups(module), module_of(AFTER))
 
 
+@pytest.mark.slow
 def test_what_is_grouped_already_stays():
     tvm.ir.assert_structural_equal(StitchOps(H200)(module_of(AFTER)), module_of(AFTER))
 

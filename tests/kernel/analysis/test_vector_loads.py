@@ -154,6 +154,7 @@ def turned(batch, length) -> Twin:
     )
 
 
+@pytest.mark.slow
 def test_heads_of_symbolic_length_are_read_in_vectors_as_well():
     """Where a vector is, one division tells for all of its lanes, without asking for signs."""
     twin = turned(2, 33)

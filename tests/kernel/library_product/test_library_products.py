@@ -117,6 +117,7 @@ def test_libraries_can_be_switched_off(cheap):
     assert kernel.scheme == "regional"
 
 
+@pytest.mark.slow
 def test_the_cheaper_way_is_taken(monkeypatch):
     """An ending that only one of them has counts as well."""
     case = product("float16", 4096, 768, 3072, "bias GELU")

@@ -113,6 +113,7 @@ def test_the_host_refuses_more(name):
         runner.run([np.zeros(shape, "float32") for shape in shapes], 0)
 
 
+@pytest.mark.slow
 def test_sizes_that_are_stated_have_the_static_kernel():
     twin = bounded("keys")
     options = Options(extents={"b": (3,), "s": (7, 64)})

@@ -40,6 +40,7 @@ def child():
 HELLO = {"do": "hello"}
 
 
+@pytest.mark.slow
 def test_a_child_answers_and_survives_mistakes(child):
     assert "package" in child.ask(HELLO, 60)
     assert "AttributeError" in child.ask({"do": "sing"}, 60)["error"]
@@ -94,6 +95,7 @@ def _other_softmax():
     return x, topi.divide(twice, topi.sum(exps, axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 @needs_executor
 def test_a_schedule_that_cannot_be_built_says_why():
     of = workload(*softmax_of(8, 64))
@@ -109,6 +111,7 @@ def test_a_schedule_that_cannot_be_built_says_why():
     assert outcomes[1].cost is not None
 
 
+@pytest.mark.slow
 def test_the_builder_compiles_libraries():
     of = workload(*softmax_of(8, 64))
     compiling, task = Builder(jobs=1), Task(of, H200, chosen(of))
@@ -139,6 +142,7 @@ def library_of(function, path):
     return str(path)
 
 
+@pytest.mark.slow
 def test_times_and_outputs(on_cpu, tmp_path):
     right = te.create_prim_func(list(softmax_of(8, 64))).with_attr("global_symbol", "main")
     wrong = te.create_prim_func(list(_other_softmax())).with_attr("global_symbol", "main")

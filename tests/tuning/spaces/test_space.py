@@ -101,6 +101,7 @@ def test_whatever_a_mapping_says_is_searched_or_follows(kind):
         assert {field.name for field in fields(mapping)} <= known
 
 
+@pytest.mark.slow
 def test_schedules_are_found_again_by_their_values():
     for kind in ("rows", "elements", "sums over rows"):
         found = workload(*KINDS[kind]())
@@ -187,6 +188,7 @@ def test_kernels_in_rounds_compute_the_same_by_any_schedule(grid_barriers):
     assert answer.get("cost", 0) > 0, answer
 
 
+@pytest.mark.slow
 def test_other_devices_have_other_spaces():
     from check import A100
 
