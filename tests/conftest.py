@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-FAST_CASES = 4
+FAST_CASES = 2
 
 
 def pytest_configure() -> None:
