@@ -1,5 +1,6 @@
 """Whether the module of a symbolic twin is right at sizes that only run time knows."""
 
+import tvm
 from check import H200
 from twins import Twin
 
@@ -15,8 +16,17 @@ def verify(
     options: Options | None = None,
 ) -> None:
     """One compiled module is right at all of these sizes."""
-    module = twin.symbolic
-    stitched = stitched_for_cpu(module, H200, options or twin.options)
+    verify_module(twin.symbolic, *sizes, orders=orders, options=options or twin.options)
+
+
+def verify_module(
+    module: tvm.IRModule,
+    *sizes: dict[str, int],
+    orders: int = 2,
+    options: Options | None = None,
+) -> None:
+    """The same of a module that is no twin's."""
+    stitched = stitched_for_cpu(module, H200, options)
     for each in sizes:
         arrays = random_inputs(module, 0, each)
         found = compare(module, stitched, H200, arrays, reference(module, arrays), orders)

@@ -124,5 +124,8 @@ def test_divisions_of_what_is_not_negative_are_cudas_own():
     plain = analyzer.truncated(mod(token, N) + div(div(token, N) + 1, 4))
     expected = tirx.truncmod(token, N) + div(tirx.truncdiv(token, N) + 1, 4)
     assert tvm_ffi.structural_equal(plain, expected, map_free_vars=True)
+    in_memory = div(tirx.decl_buffer((B,), "int64")[A] * S + J, N)
+    assert tvm_ffi.structural_equal(analyzer.truncated(in_memory), in_memory)
     negative = div(A * S - 1, N)
+    assert tvm_ffi.structural_equal(analyzer.truncated(div(negative, M)), div(negative, M))
     assert tvm_ffi.structural_equal(analyzer.truncated(negative), negative)

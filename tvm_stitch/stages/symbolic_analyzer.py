@@ -99,8 +99,20 @@ class SymbolicAnalyzer:
         return self._tvm.const_int_bound(self._seen(expr))
 
     def is_never_negative(self, expr: Expr) -> bool:
-        """Whether an expression of indices is seen to be at least 0."""
-        return poly.is_never_negative(self._polynomial(expr), self._last, self._positive({}))
+        """Whether an expression of indices is seen to be at least 0.
+
+        Axes, symbols and rests of divisions are; what else there is, as in memory, need not be.
+        """
+        value = self._polynomial(expr)
+        atoms = (self._atoms[name] for name in poly.variables(value))
+        return all(map(self._is_natural, atoms)) and poly.is_never_negative(
+            value, self._last, self._positive({})
+        )
+
+    def _is_natural(self, atom: Expr) -> bool:
+        if isinstance(atom, tirx.FloorDiv):
+            return self.is_never_negative(atom.a)
+        return isinstance(atom, tirx.Var | tirx.FloorMod)
 
     def truncated(self, expr: Expr) -> Expr:
         """The expression with divisions by symbols as CUDA's own, where that is the same.

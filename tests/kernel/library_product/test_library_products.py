@@ -7,6 +7,7 @@ from library_stand_in import folder
 from products_with_endings import product
 from tvm import tirx
 from tvm.relax import op
+from twins_verified import verify_module
 from zoo import Case, graph
 
 import tvm_stitch
@@ -15,8 +16,6 @@ from tvm_stitch.kernel.build import is_library_call
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
-from tvm_stitch.reference import random_inputs, reference
-from tvm_stitch.verify import compare, stitched_for_cpu
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -197,12 +196,7 @@ SOME_N, SOME_M = (N, 3), (M, 5)
 def right_at(case: Case, *sizes: dict[str, int]) -> None:
     """One call, and one compiled module that is right at all of these sizes."""
     assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
-    stitched = stitched_for_cpu(case.module, H200)
-    for each in sizes:
-        arrays = random_inputs(case.module, 0, each)
-        expected = reference(case.module, arrays)
-        found = compare(case.module, stitched, H200, arrays, expected, 1)
-        assert found.ok, f"{each}: {found}"
+    verify_module(case.module, *sizes, orders=1)
 
 
 @pytest.mark.spread(3)

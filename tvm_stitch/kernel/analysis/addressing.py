@@ -31,7 +31,7 @@ from tvm_stitch.stages.stage import (
     same_size,
     substitute,
 )
-from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of
 
 ROW = tirx.Var("row", "int64")
 COLUMN = tirx.Var("column", "int64")
@@ -58,13 +58,18 @@ class Address:
     index: Expr
     stride: Stride
     guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
-    computed: Expr | None = None  # the index as a kernel computes it; None: as it is
+    analyzer: SymbolicAnalyzer | None = None  # that knows symbolic extents; None: all are numbers
 
     @cached_property
     def key(self) -> AddressKey:
         """Equal for loads of the same element under the same condition."""
         guard = None if self.guard is None else tvm_ffi.StructuralKey(self.guard)
         return self.buffer, tvm_ffi.StructuralKey(self.index), guard
+
+    @cached_property
+    def computed(self) -> Expr:
+        """The index as a kernel computes it."""
+        return self.index if self.analyzer is None else self.analyzer.truncated(self.index)
 
     @cached_property
     def everywhere(self) -> Address:
@@ -84,8 +89,7 @@ class Address:
 
     def at(self, row: Expr, column: Expr) -> Expr:
         """The position for a given row and column."""
-        index = self.index if self.computed is None else self.computed
-        return substitute(index, {ROW: row, COLUMN: column})
+        return substitute(self.computed, {ROW: row, COLUMN: column})
 
     def guard_at(self, row: Expr, column: Expr) -> Expr | None:
         """The condition for a given row and column."""
@@ -108,6 +112,11 @@ class Frame:
         """It knows how many rows and columns there are."""
         space = self.program.space
         return analyzer_of({ROW: space.rows, COLUMN: space.columns})
+
+    @property
+    def symbolic(self) -> SymbolicAnalyzer | None:
+        """The analyzer, where not all extents are numbers."""
+        return self.analyzer if isinstance(self.analyzer, SymbolicAnalyzer) else None
 
     def axes(self, stage: Stage) -> dict[Var, Expr]:
         """A stage's axes as expressions of ROW and COLUMN."""
@@ -156,7 +165,7 @@ class Frame:
         # The loads of a stack of many tensors are all alike.
         key = "stride", int(tvm_ffi.structural_hash(index))
         stride = remembered(self.program, key, lambda: self._stride(index))
-        return Address(read.buffer, index, stride, guard, self.computed(index))
+        return Address(read.buffer, index, stride, guard, self.symbolic)
 
     def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
         """Where a load goes; where only some indices do, as simple as it is for these.
@@ -164,23 +173,18 @@ class Frame:
         Of a concatenation's second half, whose index is less by the first half's, divisions by
         symbols stay otherwise: TVM's own analyzer, which knows numbers, needs no help.
         """
-        if isinstance(self.analyzer, tvm.sym.Analyzer) or read.guard is None:
+        least = {} if self.symbolic is None or read.guard is None else least_values(read.guard)
+        shifted = [axis for axis in stage.axes if least.get(axis, 0) > 0]
+        if not shifted:
             return self.analyzer.simplify(substitute(read.place, axes))
-        analyzer, shifted, back = self.analyzer.clone(), dict(axes), {}
-        least = least_values(read.guard)
-        for axis, extent in zip(stage.axes, stage.extents, strict=True):
-            if least.get(axis, 0) > 0:
-                beyond = tirx.Var("beyond", "int64")
-                analyzer.bind(beyond, tvm.ir.Range(tirx.IntImm("int64", 0), extent - least[axis]))
-                shifted[axis], back[beyond] = beyond + least[axis], axes[axis] - least[axis]
-        place = analyzer.simplify(substitute(read.place, shifted))
-        return self.analyzer.simplify(substitute(place, back)) if back else place
-
-    def computed(self, expr: Expr) -> Expr:
-        """An expression of ROW and COLUMN as a kernel should compute it."""
-        if isinstance(self.analyzer, tvm.sym.Analyzer):
-            return expr
-        return self.analyzer.truncated(expr)
+        analyzer, there, back = self.analyzer.clone(), dict(axes), {}
+        extents = dict(zip(stage.axes, stage.extents, strict=True))
+        for axis in shifted:
+            beyond, first = tirx.Var("beyond", "int64"), least[axis]
+            analyzer.bind(beyond, tvm.ir.Range(tirx.IntImm("int64", 0), extents[axis] - first))
+            there[axis], back[beyond] = beyond + first, axes[axis] - first
+        place = analyzer.simplify(substitute(read.place, there))
+        return self.analyzer.simplify(substitute(place, back))
 
     def aligned(self, index: Expr, vector: int) -> bool:
         """Whether every vector of columns that starts at a multiple of `vector` is aligned."""

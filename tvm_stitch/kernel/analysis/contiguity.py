@@ -12,10 +12,14 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.stages.stage import Expr, Var, as_int64, substitute
-from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of, is_multiple
+from tvm_stitch.stages.symbolic_analyzer import (
+    Analyzer,
+    SymbolicAnalyzer,
+    analyzer_of,
+    is_multiple,
+)
 
 Extent = Expr  # or an int, where it is known
-LARGEST = 2**31 - 1  # of a symbol, where products of several shall not overflow
 
 
 def parts_of(extent: Extent, size: int) -> Extent:
@@ -36,10 +40,7 @@ def is_at_least(extent: Extent, least: Extent) -> bool:
     """Whether an extent is provably no less than another, whatever sizes symbols have."""
     if isinstance(extent, int) and isinstance(least, int):
         return extent >= least
-    analyzer, more = tvm.sym.Analyzer(), as_int64(extent) - as_int64(least)
-    for symbol in tirx.analysis.undefined_vars(more):
-        analyzer.update(symbol, tvm.sym.ConstIntBound(0, LARGEST), True)
-    return analyzer.const_int_bound(analyzer.simplify(more)).min_value >= 0
+    return SymbolicAnalyzer({}).is_never_negative(as_int64(extent) - as_int64(least))
 
 
 def bound_to(extents: Mapping[Var, Extent]) -> Analyzer:

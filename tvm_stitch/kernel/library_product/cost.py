@@ -105,7 +105,7 @@ class Sizes:
     @staticmethod
     def of(product: TensorProduct, extents: Extents) -> Sizes:
         """The sizes of a product."""
-        return Sizes(*(extents.size(as_int64(size)) for size in product.sizes))
+        return Sizes(*product.sizes_at(extents))
 
     @property
     def results(self) -> int:

@@ -117,11 +117,12 @@ def fastest_first(
     Of sizes that nobody states, by how much longer that is than what others take.
     """
     fitting = [_deepest(products, tiles, device) for tiles in sizes]
-    sized = [Sized.of(products, point) for point in bounds.points or any_sizes(products, bounds)]
-    took = [[compared_us(each, tiles, device) for each in sized] for tiles in fitting]
-    units = [1.0] * len(sized) if bounds.points else list(map(min, zip(*took, strict=True)))
-    means = [fmean(map(operator.truediv, each, units)) for each in took]
-    return [fitting[number] for number in sorted(range(len(fitting)), key=means.__getitem__)]
+    if bounds.points:
+        sized = [Sized.of(products, point) for point in bounds.points]
+        took = [fmean(compared_us(each, tiles, device) for each in sized) for tiles in fitting]
+    else:
+        took = _slower_than_best(products, fitting, device, bounds)
+    return [fitting[number] for number in sorted(range(len(fitting)), key=took.__getitem__)]
 
 
 def slower_than_fitted(
@@ -130,9 +131,17 @@ def slower_than_fitted(
     """How much longer tiles take, where nobody states the sizes, than those that suit each size."""
     sizes = GROUPED if tiles.warpgroups else DEEP
     fitting = [tiles, *(_deepest(products, each, device) for each in sizes)]
+    return _slower_than_best(products, fitting, device, bounds)[0]
+
+
+def _slower_than_best(
+    products: Sequence[TensorProduct], fitting: Sequence[Tiles], device: Device, bounds: Bounds
+) -> list[float]:
+    """How much longer each takes than the best of them, on average at sizes there may be."""
     sized = [Sized.of(products, point) for point in any_sizes(products, bounds)]
-    took = [[compared_us(each, one, device) for one in fitting] for each in sized]
-    return fmean(each[0] / min(each) for each in took)
+    took = [[compared_us(each, tiles, device) for each in sized] for tiles in fitting]
+    best = list(map(min, zip(*took, strict=True)))
+    return [fmean(map(operator.truediv, each, best)) for each in took]
 
 
 def any_sizes(products: Sequence[TensorProduct], bounds: Bounds) -> list[Extents]:

@@ -111,7 +111,7 @@ class Sized:
     @staticmethod
     def of(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> Sized:
         """Products at some sizes."""
-        sizes = [[extents.size(as_int64(size)) for size in p.sizes] for p in products]
+        sizes = [product.sizes_at(extents) for product in products]
         rows, columns, depth = (max(each) for each in list(zip(*sizes, strict=True))[:3])
         pairs = list(zip(products, sizes, strict=True))
         unaligned = (

@@ -17,6 +17,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
@@ -100,6 +101,11 @@ class TensorProduct:
     def sizes(self) -> tuple[Extent, ...]:
         """Rows, columns, depth and entries."""
         return self.rows, self.columns, self.contracted, self.entries
+
+    def sizes_at(self, extents: Extents) -> tuple[int, int, int, int]:
+        """The same where symbols have some sizes."""
+        rows, columns, contracted, entries = (extents.size(as_int64(e)) for e in self.sizes)
+        return rows, columns, contracted, entries
 
     @property
     def entries_text(self) -> str:
