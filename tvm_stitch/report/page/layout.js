@@ -1,5 +1,5 @@
-// Where everything stands. Each open box is laid out by dagre by itself, from the inside out: equal
-// kernels once, and no layout has more nodes than a box has items.
+// Where everything stands. Each open box is laid out by dagre by itself, from the inside out: boxes
+// that hold the same once, and no layout has more nodes than a box has items.
 
 const TITLE = 42; // height of a box's heading
 const PADDING = 12;
@@ -10,7 +10,7 @@ const SMALL_LETTER = 5.6;
 
 const MOST_IN_KERNEL = 300; // operators; more are a list beside the picture, dagre takes too long
 
-const kernelLayouts = new Map(); // by what they connect
+const layouts = new Map(); // by sizes, edges and spacing: layers repeat, closed kernels are of one size
 
 /** Whether there is a picture of what is in a box. */
 function opens(box) {
@@ -41,22 +41,25 @@ function around(inside) {
   return { width, height: inside.height + TITLE + PADDING };
 }
 
-/** The operators of a kernel; the same for all that connect equal ones. */
+/** The operators of a kernel. */
 function operatorsOf(kernel) {
-  kernel.shape ??= kernel.stages.map((stage) => `${stage.operator}(${stage.reads})`).join(" ");
-  if (!kernelLayouts.has(kernel.shape)) {
-    const sizes = kernel.stages.map((stage) => ({
-      width: stage.operator.length * LETTER + 16,
-      height: OPERATOR_HEIGHT,
-    }));
-    const edges = kernel.stages.flatMap((stage, place) => stage.reads.map((read) => [read, place]));
-    kernelLayouts.set(kernel.shape, arranged(sizes, edges, { nodesep: 10, ranksep: 16 }));
-  }
-  return kernelLayouts.get(kernel.shape);
+  const sizes = kernel.stages.map((stage) => ({
+    width: stage.operator.length * LETTER + 16,
+    height: OPERATOR_HEIGHT,
+  }));
+  const edges = kernel.stages.flatMap((stage, place) => stage.reads.map((read) => [read, place]));
+  return arranged(sizes, edges, { nodesep: 10, ranksep: 16 });
 }
 
-/** dagre's layout of nodes of these sizes: their upper left corners, the points of the edges. */
-function arranged(sizes, edges, spacing) {
+/** The layout of nodes of these sizes; what is equal has one. */
+function arranged(...what) {
+  const key = JSON.stringify(what);
+  if (!layouts.has(key)) layouts.set(key, laidOutByDagre(...what));
+  return layouts.get(key);
+}
+
+/** The upper left corners of nodes, and the points of the edges. */
+function laidOutByDagre(sizes, edges, spacing) {
   const graph = new dagre.graphlib.Graph();
   graph.setGraph({ rankdir: "TB", ...spacing });
   graph.setDefaultEdgeLabel(() => ({}));
