@@ -89,7 +89,8 @@ def test_a_stage_that_fails_is_over(monkeypatch):
 
 def test_the_report_ends_with_where_the_time_went():
     report = tvm_stitch.explain(MODULE, H200)
-    last = str(report).splitlines()[-1]
+    # One stage more on a loaded machine, and the list goes on in another line.
+    last = [line for line in str(report).splitlines() if not line.startswith(" ")][-1]
     assert re.match(r"time +\d+\.\d s", last)
     passes = report.to_json()["passes"]
     assert {timing.PLANNING, timing.WRITING} <= {each["stage"] for each in passes}

@@ -1,5 +1,7 @@
 """Under torch.compile, convolutions are cuDNN's, with channels last, inside of our parts."""
 
+import copy
+
 import pytest
 from library_stand_in import stand_in
 
@@ -31,6 +33,19 @@ class Block(nn.Module):
     def forward(self, x):
         h = self.norms[0](self.wide(x)).relu()
         return (self.norms[1](self.narrow(h)) + x).relu()
+
+
+class Strided(nn.Module):
+    """A convolution in steps and a shortcut that leaves rows out, each with its norm."""
+
+    def __init__(self, given, made):
+        super().__init__()
+        self.wide = nn.Conv2d(given, made, 3, 2, 1)
+        self.short = nn.Conv2d(given, made, 1, 2, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(made) for _ in range(2))
+
+    def forward(self, x):
+        return (self.norms[0](self.wide(x)) + self.norms[1](self.short(x))).relu()
 
 
 def network(*behind):
@@ -93,14 +108,42 @@ def test_on_the_cpu_they_are_pytorchs():
     assert {each.operator: each.calls for each in report.left} == {"convolution": 3}
 
 
-@pytest.mark.slow
-def test_in_training_they_are_pytorchs():
+def trained(model, x):
+    """The report of a step, whose gradients are right and lie as eager's do."""
     torch._dynamo.reset()
-    model = network(nn.Flatten()).train()
+    models = copy.deepcopy(model).double(), copy.deepcopy(model), model
     ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
-    torch.compile(model, backend=ours)(torch.randn(2, 3, 8, 8).bfloat16()).sum().backward()
-    left = {each.operator: each.calls for each in ours.log.report().left}
-    assert left["convolution"] == left["convolution_backward"] == 3
+    functions = models[0], models[1], torch.compile(model, backend=ours)
+    inputs = [x.double(), x.clone(), x.clone()]
+    for function, each in zip(functions, inputs, strict=True):
+        function(each.requires_grad_()).square().mean().backward()
+    pairs = zip(inputs, models, strict=True)
+    lists = [[x.grad, *(parameter.grad for parameter in model.parameters())] for x, model in pairs]
+    for exact, eager, found in zip(*lists, strict=True):
+        assert (found.dtype, found.stride()) == (eager.dtype, eager.stride())
+        norm = exact.norm() + 1e-6
+        worst = (eager.double() - exact).norm() / norm
+        assert (found.double() - exact).norm() / norm <= 2 * worst + 0.02
+    return ours.log.report()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_step_of_training_is_two_parts(dtype):
+    """Forward and backward, channels last in both: what one keeps, the other reads as it lies."""
+    model = nn.Sequential(Strided(4, 8), Strided(8, 8), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    report = trained(model.to(dtype).train(), torch.randn(3, 4, 9, 8).to(dtype))
+    assert [part.graph for part in report.parts] == ["forward 0", "backward 0"]
+    assert not report.left and not any(part.failure for part in report.parts)
+
+
+@pytest.mark.slow
+def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
+    depthwise = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.ReLU()).bfloat16()
+    report = trained(depthwise, torch.randn(2, 4, 8, 8).bfloat16())
+    assert [each.operator for each in report.left] == ["convolution_backward"]
+    report = trained(nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU()), torch.randn(2, 4, 8, 8))
+    assert {each.operator for each in report.left} == {"convolution", "convolution_backward"}
 
 
 def test_what_may_be_tf32_is_pytorchs(monkeypatch):

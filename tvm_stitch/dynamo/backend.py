@@ -116,7 +116,7 @@ class GraphCompiler:
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
             inference_compiler=partial(compile_, INFERENCE),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=partial(self._partitioned, device),
             decompositions=training_decompositions() if trains else decompositions(),
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
@@ -137,6 +137,18 @@ class GraphCompiler:
             "the model there, or see tvm_stitch.torch.compile for other devices"
         )
         return None
+
+    def _partitioned(
+        self, device: torch.device, joint: fx.GraphModule, *args: Any, **kwargs: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """The forward and the backward graph of one that does both, whose tensors lie as in both.
+
+        What forward keeps for backward lies as its graph says, so that layouts are chosen before.
+        """
+        if self._lays_out(device):
+            joint.graph = with_channels_last(joint.graph)
+        forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
+        return forward, backward
 
     def compile_graph(
         self,
@@ -162,7 +174,7 @@ class GraphCompiler:
         self.log.graphs.append(name)
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
-        if kind == INFERENCE and (device.type == CUDA or support.libraries.convolutions):
+        if kind == INFERENCE and self._lays_out(device):
             graph.graph = with_channels_last(graph.graph)
         if kind == INFERENCE:
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
@@ -194,17 +206,17 @@ class GraphCompiler:
         return _boxed(graph.forward)
 
     def _support(self, device: torch.device, kind: str) -> Support:
-        """What is ours of a graph.
+        """What is ours of a graph."""
+        return Support(device, replace(self._libraries(), trained=kind != INFERENCE))
 
-        In training, convolutions are PyTorch's, as their gradients are: these would have to be
-        told how what forward kept lies in memory. The libraries' shim may still be compiled: where
-        that fails, the pipeline does without.
-        """
+    def _libraries(self) -> Libraries:
+        # The libraries' shim may still be compiled: where that fails, the pipeline does without.
         with assumed():
-            libraries = Libraries.of(self.settings)
-        if kind != INFERENCE:
-            libraries = replace(libraries, convolutions=frozenset())
-        return Support(device, libraries)
+            return Libraries.of(self.settings)
+
+    def _lays_out(self, device: torch.device) -> bool:
+        """Whether convolutions are faster with channels last, PyTorch's own or a part's."""
+        return device.type == CUDA or bool(self._libraries().convolutions)
 
     def _part(
         self, name: str, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]

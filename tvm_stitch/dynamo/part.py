@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from tvm_stitch.dynamo.machine import Machine, Results
 from tvm_stitch.dynamo.sizes import Sizes
 from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import Converted, Source
-from tvm_stitch.frontend.torch.layout import Order, inverse
+from tvm_stitch.frontend.torch.layout import Order, inverse, order_of
 
 # Bytes of the widest vectors that are loaded, by the kind of device.
 ALIGNMENTS = {"cpu": 64, "cuda": 16}
@@ -49,8 +50,11 @@ class Part(torch.nn.Module):
         self._has_run = False
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
-        kept = [order for order in converted.outputs if order is not None]
-        self._outputs = [_unless_plain(inverse(order)) for order in kept]
+        self._outputs = [
+            _turned(order, value)
+            for order, value in zip(converted.outputs, _values(eager.graph), strict=True)
+            if order is not None
+        ]
         self._empty = [
             (number, partial(torch.empty, value.shape, dtype=value.dtype, device=device))
             for number, value in enumerate(_values(eager.graph))
@@ -86,8 +90,8 @@ class Part(torch.nn.Module):
         if not self._has_run:  # to set what a module has is slow
             self._has_run = True
         turned = [
-            result if order is None else result.permute(order)
-            for result, order in zip(results, self._outputs, strict=True)
+            result if turn is None else turn(result)
+            for result, turn in zip(results, self._outputs, strict=True)
         ]
         for number, make in self._empty:
             turned.insert(number, make())
@@ -106,6 +110,16 @@ class Part(torch.nn.Module):
 def _size(source: Source, given: Sequence[Any]) -> int:
     value = given[source.input]
     return int(value if source.dim is None else value.shape[source.dim])
+
+
+def _turned(order: Order, traced: torch.Tensor) -> Callable[[Any], torch.Tensor] | None:
+    """What makes a result of one that comes in this order of dimensions; None if it is that."""
+    if order == tuple(range(len(order))):
+        return None
+    if order != order_of(traced):
+        # They differ in where dimensions of 1 stand; strides are what PyTorch's would be.
+        return methodcaller("view", traced.shape)
+    return methodcaller("permute", inverse(order))
 
 
 def _unless_plain(order: Order) -> Order | None:

@@ -16,7 +16,7 @@ from torch import fx
 
 from tvm_stitch.dynamo.settings import LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
-from tvm_stitch.frontend.torch.layout import is_empty
+from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.frontend.torch.ops.product import is_outer
 from tvm_stitch.kernel.ir.mapping import LIBRARY
@@ -50,6 +50,8 @@ class Libraries:
 
     products: frozenset[torch.dtype] = frozenset()
     convolutions: frozenset[torch.dtype] = frozenset()
+    trained: bool = False
+    """Whether gradients are asked for: how images lie is settled before the graph is parted."""
 
     @staticmethod
     def of(settings: Settings) -> Libraries:
@@ -165,10 +167,24 @@ def _librarys_product(node: fx.Node, result: torch.Tensor, libraries: Libraries)
 def _librarys_convolution(
     node: fx.Node, result: torch.Tensor, libraries: Libraries
 ) -> Refused | None:
-    """Convolutions are a library's: ours where parts may call it."""
-    if operator_name(node.target) != "convolution" or result.dtype in libraries.convolutions:
+    """Convolutions, and their gradients, are a library's: ours where parts may call it.
+
+    Those of images in groups, and in training those that do not lie with channels last, cuDNN
+    takes from PyTorch as well as from a part.
+    """
+    name = operator_name(node.target)
+    if name not in ("convolution", "convolution_backward"):
         return None
-    return Refused("a library's kernel is faster")
+    if result.dtype not in libraries.convolutions:
+        return Refused("a library's kernel is faster")
+    if libraries.trained and not _lies_channels_last(node.args[name == "convolution_backward"]):
+        return Refused("a convolution in training whose images lie with channels first")
+    return None
+
+
+def _lies_channels_last(images: Any) -> bool:
+    tensor = images.meta["val"]
+    return tensor.dim() == len(CHANNELS_LAST) and is_laid(tensor, CHANNELS_LAST)
 
 
 def _at_most(extent: int | torch.SymInt, limit: int) -> bool:

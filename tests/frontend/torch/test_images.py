@@ -32,6 +32,47 @@ def test_convolutions(last, groups):
     assert "permute_dims" not in found.module.script()
 
 
+# Kernel, stride, padding, dilation: without and with rows that no window reads, of the padding, of
+# the images, of both.
+WINDOWS = [
+    (3, 1, 1, 1), (3, 2, 1, 1), (1, 1, 0, 1), (1, 2, 0, 1), (4, 4, 0, 1), (7, 2, 3, 1),
+    ((3, 1), (2, 3), (1, 0), 1), (2, 3, 1, 1), (3, 2, (2, 0), 1),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("how", WINDOWS)
+@pytest.mark.parametrize("size", [(9, 8), (8, 7)])
+def test_gradients_of_convolutions(size, how, last):
+    kernel, *numbers = ([n, n] if isinstance(n, int) else list(n) for n in how)
+    x, w = image(2, 4, *size, last=last), image(6, 4, *kernel, last=last)
+    gradient = torch.randn_like(functional.conv2d(x, w, None, *numbers))
+    for asked in ([True, True, True], [False, True, False]):
+
+        def gradients(g, x, w):
+            how = [6], *numbers, False, [0, 0], 1, asked  # noqa: B023
+            return [
+                each
+                for each in torch.ops.aten.convolution_backward(g, x, w, *how)
+                if each is not None
+            ]
+
+        found = check(gradients, gradient, x, w)
+        assert ('"CHWN"' in found.module.script()) == last
+
+
+@pytest.mark.parametrize(("groups", "transposed"), [(2, False), (1, True)])
+def test_gradients_that_are_left(groups, transposed):
+    def gradients(g, x, w):
+        how = [4], [1, 1], [1, 1], [1, 1], transposed, [0, 0], groups, [True, True, False]
+        return torch.ops.aten.convolution_backward(g, x, w, *how)[:2]
+
+    plain = image(2, 4, 5, 5), image(2, 4, 5, 5), image(4, 4 // groups, 3, 3)
+    with pytest.raises(TorchError, match="transposed or in groups"):
+        convert(traced(gradients, *plain).graph)
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_transposed(last):
     def convolved(x, w, b):

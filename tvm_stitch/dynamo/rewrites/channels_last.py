@@ -1,9 +1,9 @@
 """Convolutions of halves with channels last, as tensor cores read them, and all that is between.
 
-In: a functional graph that changes nothing but its inputs, with FakeTensors. Out: the same graph;
-images and weights are laid out where convolutions first read them, the FakeTensors behind them have
-the strides that PyTorch's operators then give, and results leave as they were traced. Must not know
-who computes what.
+In: a functional graph that changes nothing but its inputs, with FakeTensors; in training, of the
+forward and the backward pass together. Out: the same graph; images, weights and gradients are laid
+out where convolutions first read them, the FakeTensors behind them have the strides that PyTorch's
+operators then give, and results leave as they were traced. Must not know who computes what.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_laid
 
 _aten = torch.ops.aten
 CONVOLUTION = _aten.convolution.default
+GRADIENTS = _aten.convolution_backward.default
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -28,11 +29,18 @@ def with_channels_last(graph: fx.Graph) -> fx.Graph:
 
 def gains(node: fx.Node) -> bool:
     """Whether a node is a convolution that is faster so: of images, in no groups of several."""
-    if node.op != "call_function" or node.target is not CONVOLUTION:
+    weight, groups = _weight_and_groups(node)
+    if weight is None or weight.dim() != 4 or weight.dtype not in _HALVES:
         return False
-    weight, result = (each.meta["val"] for each in (node.args[1], node))  # type: ignore[union-attr]
-    groups = node.args[8]
-    return result.dim() == 4 and result.dtype in _HALVES and (groups == 1 or weight.shape[1] == 1)
+    return groups == 1 or weight.shape[1] == 1
+
+
+def _weight_and_groups(node: fx.Node) -> tuple[torch.Tensor | None, Any]:
+    """The weights of a convolution, or of one whose gradients a node is."""
+    if node.op != "call_function" or node.target not in (CONVOLUTION, GRADIENTS):
+        return None, 1
+    weight, groups = (1, 8) if node.target is CONVOLUTION else (2, 9)
+    return node.args[weight].meta["val"], node.args[groups]  # type: ignore[union-attr]
 
 
 class _ChannelsLast(Strides):
@@ -41,12 +49,12 @@ class _ChannelsLast(Strides):
     def change(self, node: fx.Node) -> None:
         """The operands of a convolution."""
         if gains(node):
-            for place in (0, 1):
+            for place in (0, 1) if node.target is CONVOLUTION else (0, 1, 2):
                 node.update_arg(place, self._laid(node.args[place], node))
             self.trace(node)
 
     def _laid(self, source: Any, reader: fx.Node) -> fx.Node:
-        """An image or weights with channels last."""
+        """Images or weights with channels last."""
         if is_laid(source.meta["val"], CHANNELS_LAST):
             return source
         return self.copied(source, torch.channels_last, reader)

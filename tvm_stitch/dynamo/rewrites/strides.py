@@ -97,6 +97,8 @@ class Strides(ABC):
         if not isinstance(before, torch.Tensor) or not is_laid(before, order_of(before)):
             raise Unmovable
         order = order_of(before)
+        if is_laid(result.meta["val"], order):
+            return result  # other strides of dimensions of 1 are the same memory
         (output,) = self._graph.find_nodes(op="output")
         if order == tuple(range(before.dim())):
             return self.copied(result, torch.contiguous_format, output)

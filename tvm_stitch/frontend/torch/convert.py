@@ -21,7 +21,7 @@ from tvm import relax
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Expr, is_tensor
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.layout import Order, is_empty, order_of
+from tvm_stitch.frontend.torch.layout import Order, is_empty, is_laid, order_of
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
 from tvm_stitch.frontend.torch.symbols import Symbols
 from tvm_stitch.frontend.torch.writer import Laid, Writer, operator_name
@@ -67,10 +67,7 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
     order = order_of if stored else _plain
     orders = {n: order(values[n]) for n in tensors}
     results = _results(graph)
-    out_orders = tuple(
-        None if stored and is_empty(node.meta["val"]) else order(node.meta["val"])
-        for node in results
-    )
+    out_orders: list[Order | None] = []
     writer = Writer()
     shapes = {n: writer.symbols.extents(values[n].shape) for n in tensors}
     for node in graph.nodes:  # meets every symbol before the parameters are made
@@ -91,6 +88,11 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
             elif isinstance(values[n], (torch.SymInt, torch.SymFloat, int, float)):
                 writer.values[node] = writer.symbols(values[n])
         writer.run(graph)
+        out_orders.extend(
+            _order_of_result(writer.values[node], node.meta["val"]) if stored else
+            _plain(node.meta["val"])
+            for node in results
+        )  # fmt: skip
         turned = [
             writer.laid(node, order)
             for node, order in zip(results, out_orders, strict=True)
@@ -104,7 +106,7 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
         module,
         tuple(sources.values()),
         tuple(orders.items()),
-        out_orders,
+        tuple(out_orders),
         tuple(name for name in names if name != "getitem"),
     )
 
@@ -187,6 +189,19 @@ def _trial(trial: _Trial) -> Refused | None:
 
 def _parameter(name: str, extents: Sequence[Any], value: torch.Tensor) -> relax.Var:
     return relax.Var(name, relax.TensorType(list(extents), name_of(value.dtype)))
+
+
+def _order_of_result(value: Any, traced: torch.Tensor) -> Order | None:
+    """The order in which a result is given: of those that are the same memory the value's own.
+
+    With dimensions of 1 there are several.
+    """
+    if is_empty(traced):
+        return None
+    is_fixed = all(isinstance(extent, int) for extent in traced.shape)
+    if is_fixed and isinstance(value, Laid) and is_laid(traced, value.order):
+        return value.order
+    return order_of(traced)
 
 
 def _plain(tensor: torch.Tensor) -> Order:

@@ -165,7 +165,7 @@ class Writer:
             return self.nothing(traced)
         if name in ALONG and (found := self._reduced(node, converter)) is not None:
             return found
-        order = _order_of_work(name, traced)
+        order = _order_of_work(name, node)
         of_images = order is not None and name in IMAGES
         positional, named, given = [], {}, []
         for argument, value in arguments(node):
@@ -181,13 +181,12 @@ class Writer:
         _check(result, result_as_laid, self.symbols)
         if order is None:
             return result
-        if isinstance(result, (list, tuple)):
-            return tuple(Laid(each, order) for each in result)
-        return Laid(result, order)
+        return _laid(result, order)
 
-    def _reduced(self, node: fx.Node, converter: Converter) -> Laid | None:
+    def _reduced(self, node: fx.Node, converter: Converter) -> Any:
         """A reduction along dimensions of a tensor that lies in another order, if it is that."""
-        (_, source), (_, axes), (_, keep), *others = arguments(node)
+        arguments_of = {argument.name: value for argument, value in arguments(node)}
+        source, axes, keep = (arguments_of[name] for name in ("self", "dim", "keepdim"))
         value = self.values[source]
         if not isinstance(value, Laid) or not value.order or not axes:
             return None
@@ -198,11 +197,12 @@ class Writer:
         result_order = tuple(numbers.index(axis) for axis in left)
         places = [place for place, axis in enumerate(order) if axis in reduced]
         result_as_laid = _permuted(traced, result_order)
-        given = [source.meta["val"], axes, keep, *(other for _, other in others)]
+        given = [source.meta["val"], axes, keep]
         call = Call(node.target, given, result_as_laid, self.builder, self.symbols)
-        result = converter(call, value.value, places, keep)
+        more = {n: arguments_of[n] for n in ("correction",) if n in arguments_of}
+        result = converter(call, value.value, dim=places, keepdim=keep, **more)
         _check(result, result_as_laid, self.symbols)
-        return Laid(result, result_order)
+        return _laid(result, result_order)
 
     def _known(self, value: Any, order: Order | None, of_images: bool) -> Any:
         """An argument as converters take it."""
@@ -222,24 +222,34 @@ class Writer:
         return value
 
 
-def _order_of_work(name: str, traced: Any) -> Order | None:
+def _order_of_work(name: str, node: fx.Node) -> Order | None:
     """The order of dimensions in which an operator is written, if not in PyTorch's."""
+    traced = node.meta["val"]
     if name in ELEMENTWISE and isinstance(traced, torch.Tensor):
         order = order_of(traced)
         return None if order == tuple(range(len(order))) else order
     if name in IMAGES:
-        first = traced[0] if isinstance(traced, (list, tuple)) else traced
+        # Of a convolution's gradients, that for the images may not be asked for.
+        results = traced if name != "convolution_backward" else node.args[1].meta["val"]  # type: ignore[union-attr]
+        first = results[0] if isinstance(results, (list, tuple)) else results
         return CHANNELS_LAST if order_of(first) == CHANNELS_LAST else None
     return None
 
 
 def _permuted(traced: Any, order: Order | None) -> Any:
-    """Traced tensors with their dimensions in another order."""
+    """Traced tensors with their dimensions in another order, but for those that have others."""
     if order is None or traced is None:
         return traced
     if isinstance(traced, (list, tuple)):
         return tuple(_permuted(each, order) for each in traced)
-    return traced.permute(order)
+    return traced.permute(order) if traced.dim() == len(order) else traced
+
+
+def _laid(result: Any, order: Order) -> Any:
+    """What an operator gives that is written in this order."""
+    if isinstance(result, (list, tuple)):
+        return tuple(_laid(each, order) for each in result)
+    return Laid(result, order) if result is not None and len(dims(result)) == len(order) else result
 
 
 def arguments(node: fx.Node) -> Iterable[tuple[Any, Any]]:

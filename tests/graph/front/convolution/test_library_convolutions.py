@@ -238,6 +238,29 @@ def test_gradients():
     check(mod, count=3)
 
 
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "pad", "rows"),
+    [(7, 3, 2, 1, 7), (8, 3, 2, 1, 8), (8, 1, 2, 0, 7), (9, 4, 4, 0, 8), (8, 3, 1, 1, 8)],
+)
+def test_weights_gradients_are_of_all_rows(size, kernel, stride, pad, rows):
+    """`rows` some window reads; padding that none reads is left out behind, too."""
+    count = (size + 2 * pad - kernel) // stride + 1
+    behind = stride * (count - 1) + kernel - rows - pad
+
+    def body(emit, x, g):
+        cut = x if rows == size else emit(op.strided_slice(x, [1, 2], [0, 0], [rows, rows]))
+        around = [pad, pad, behind, behind]
+        return emit(op.nn.conv2d(
+            cut, g, padding=around, dilation=stride,
+            data_layout="CHWN", kernel_layout="IHWO", out_layout="CHWN",
+        ))  # fmt: skip
+
+    mod = module(body, (2, size, size, 4), (2, count, count, 6))
+    check(mod, kernels=0)
+    ((found,), _) = calls(mod)
+    assert (found.what, found.before, found.after) == ("weight", (pad, pad), (pad, pad))
+
+
 def test_a_batch_of_any_size():
     n = tirx.Var("n", "int64")
     mod = module(

@@ -7,7 +7,7 @@ from tvm_stitch.frontend.torch.ops import (
     activation,
     create,
     division,
-    image,
+    images,
     index,
     movement,
     pointwise,
@@ -25,7 +25,7 @@ FAMILIES: dict[str, dict[str, Converter]] = {
     "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "matrix products": product.OPERATORS,
-    "images": image.OPERATORS,
+    "images": images.OPERATORS,
     "movement": movement.OPERATORS,
     "indices": {**index.OPERATORS, **scatter.OPERATORS},
     "creation": create.OPERATORS,
@@ -37,7 +37,7 @@ OPERATORS: dict[str, Converter] = {
 
 ELEMENTWISE = frozenset(FAMILIES["element-wise"]) | movement.ELEMENTWISE
 """Those of which each element of the result is of the operands' elements at its place."""
-IMAGES = frozenset(image.OPERATORS)
+IMAGES = frozenset(images.OPERATORS)
 """Those that can be told that channels lie innermost."""
 
 __all__ = [

@@ -13,7 +13,7 @@ _MEMORY = "it is about memory, not values"
 
 _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     _LIBRARY: (
-        "convolution_backward", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_flash_attention",
         "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
         "_scaled_dot_product_flash_attention_for_cpu",
         "_scaled_dot_product_flash_attention_backward",

@@ -243,5 +243,7 @@ OPERATORS: dict[str, Converter] = {
     "var_mean.correction": _variance_and_mean,
 }
 
-ALONG = frozenset({"amax", "amin", "mean.dim", "sum.dim_IntList"})
+ALONG = frozenset({
+    "amax", "amin", "mean.dim", "sum.dim_IntList", "var.correction", "var_mean.correction",
+})  # fmt: skip
 """Those that take their dimensions as a list, and whether they stay as dimensions of 1."""

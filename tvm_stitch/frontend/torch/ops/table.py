@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
-from tvm_stitch.frontend.torch.ops.image import MOST_PLACES
+from tvm_stitch.frontend.torch.ops.images import MOST_PLACES
 from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
 from tvm_stitch.graph.front.scatter_add import LONGEST, MOST_ROWS
 
@@ -39,8 +39,9 @@ def table() -> str:
         f"{MOST_PLACES}, and",
         "products that sum over more than 64 elements or have more than 256 columns, of float32,",
         "or of halves where they have fewer than 16 rows, both where parts cannot call cuBLASLt,",
-        "or have sizes that change. Convolutions are, where parts cannot call cuDNN, and in",
-        "training.",
+        "or have sizes that change. Convolutions and their gradients are, where parts cannot call",
+        "cuDNN; in training also those of float32, of sequences and volumes, and gradients of",
+        "convolutions in groups.",
         "",
         "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
         "does PyTorch's, and is an IndexError on the CPU.",

@@ -18,10 +18,11 @@ from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolu
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
 from tvm_stitch.graph.front.convolution.rounded import rounded_at_once
+from tvm_stitch.graph.front.convolution.weights import with_all_rows
 from tvm_stitch.graph.front.dataflow import definitions, in_blocks, library_call, only_readers
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, shape_of
 from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
-from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES
+from tvm_stitch.library.convolution import NAME, WEIGHT, WORKSPACE_BYTES
 from tvm_stitch.stages.stage import Refused
 
 TRANSPOSE = "relax.permute_dims"
@@ -115,7 +116,9 @@ def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
             operator = binding.value.op.name.rpartition(".")[2]
             if isinstance(convolution, Refused):
                 tell(operator, convolution.reason)
-            else:
-                chain = fused(binding, convolution, readers, definition)
-                found.append(chain)
+                continue
+            if convolution.what == WEIGHT:
+                convolution, call = with_all_rows(convolution, binding.value, definition)
+                binding = relax.VarBinding(binding.var, call)
+            found.append(fused(binding, convolution, readers, definition))
     return found

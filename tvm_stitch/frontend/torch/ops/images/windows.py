@@ -1,6 +1,6 @@
-"""Operators of images: convolutions, the largest and the mean of windows, and their gradients.
+"""Operators of images' windows: the largest and the mean of each, and their gradients.
 
-Where a call says so, images and weights come with their channels innermost.
+Where a call says so, images come with their channels innermost.
 """
 
 from __future__ import annotations
@@ -14,61 +14,14 @@ from tvm import relax, te, tirx
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, dims, is_float, rank, wide
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, inverse
 from tvm_stitch.stages.extremes import is_nan
 
 _op = relax.op
-_AXES = {1: "W", 2: "HW", 3: "DHW"}
 # Elements of a window are written one behind the other.
 MOST_PLACES = 25
 
 
-def _convolution(
-    call: Call,
-    x: Expr,
-    weight: Expr,
-    bias: Expr | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-) -> Expr:
-    spatial = rank(x) - 2
-    if spatial not in _AXES or not is_float(call.dtype):
-        raise TorchError(f"a convolution of {call.dtype} along {spatial} dimensions")
-    numbers = (stride, padding, dilation, output_padding)
-    strides, before, apart, beyond = (_each(given, spatial) for given in numbers)
-    how: dict[str, Any] = {
-        "strides": strides, "padding": before * 2, "dilation": apart, "groups": groups,
-    }  # fmt: skip
-    if transposed:
-        if any(each != 1 for each in apart):
-            raise TorchError("a transposed convolution with dilation")
-        result = _transposed(call, x, weight, {**how, "output_padding": beyond})
-    else:
-        axes = _AXES[spatial]
-        if call.channels_last:
-            how |= {"data_layout": f"N{axes}C", "kernel_layout": f"O{axes}I"}
-        result = call.emit(getattr(_op.nn, f"conv{spatial}d")(x, weight, **how))
-    if bias is None:
-        return result
-    behind = () if call.channels_last else (1,) * spatial
-    return call.emit(_op.add(result, call.emit(_op.reshape(bias, (*dims(bias), *behind)))))
-
-
-def _transposed(call: Call, x: Expr, weight: Expr, how: dict[str, Any]) -> Expr:
-    """TVM writes these with channels first only."""
-    convolve = getattr(_op.nn, f"conv{rank(x) - 2}d_transpose")
-    if not call.channels_last:
-        return call.emit(convolve(x, weight, **how))
-    first = list(inverse(CHANNELS_LAST))
-    x, weight = (call.emit(_op.permute_dims(each, first)) for each in (x, weight))
-    return call.emit(_op.permute_dims(call.emit(convolve(x, weight, **how)), list(CHANNELS_LAST)))
-
-
-def _each(given: Sequence[int], spatial: int) -> tuple[int, ...]:
+def per_dimension(given: Sequence[int], spatial: int) -> tuple[int, ...]:
     """A number for each dimension; one stands for all."""
     numbers = tuple(given)
     if not all(isinstance(each, int) for each in numbers):
@@ -282,13 +235,13 @@ def _window(
     """The windows over the planes of images, as PyTorch describes them."""
     if not is_float(of):
         raise TorchError(f"windows of {of}")
-    size = _each(kernel_size, 2)
+    size = per_dimension(kernel_size, 2)
     if size[0] * size[1] > MOST_PLACES:
         raise TorchError(f"windows of more than {MOST_PLACES} elements")
-    return _Window(
-        size, _each(stride, 2) if stride else size, _each(padding, 2), _each(dilation, 2),
-        rank(x) - (3 if call.channels_last else 2), dims(x),
-    )  # fmt: skip
+    steps = per_dimension(stride, 2) if stride else size
+    around, apart = per_dimension(padding, 2), per_dimension(dilation, 2)
+    first = rank(x) - (3 if call.channels_last else 2)
+    return _Window(size, steps, around, apart, first, dims(x))
 
 
 class _Window:
@@ -363,7 +316,6 @@ OPERATORS: dict[str, Converter] = {
     "_adaptive_avg_pool2d_backward": _gradient_of_shares,
     "avg_pool2d": _mean_of_windows,
     "avg_pool2d_backward": _gradient_of_mean,
-    "convolution": _convolution,
     "max_pool2d_with_indices": _largest_of_windows,
     "max_pool2d_with_indices_backward": _gradient_of_largest,
 }

@@ -1,0 +1,11 @@
+"""Operators of images, which can be told that channels lie innermost."""
+
+from __future__ import annotations
+
+from tvm_stitch.frontend.torch.call import Converter
+from tvm_stitch.frontend.torch.ops.images import convolution, windows
+from tvm_stitch.frontend.torch.ops.images.windows import MOST_PLACES
+
+OPERATORS: dict[str, Converter] = {**convolution.OPERATORS, **windows.OPERATORS}
+
+__all__ = ["MOST_PLACES", "OPERATORS"]

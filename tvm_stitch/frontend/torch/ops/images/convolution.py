@@ -1,0 +1,166 @@
+"""Convolutions and their gradients.
+
+Where a call says so, images and weights come, and go, with their channels innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import (
+    Call,
+    Converter,
+    Dim,
+    Expr,
+    dims,
+    dtype,
+    is_float,
+    rank,
+    wide,
+)
+from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, inverse
+from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
+from tvm_stitch.frontend.torch.ops.reduce import over
+
+_op = relax.op
+_AXES = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def _convolution(
+    call: Call,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Expr:
+    spatial = _spatial(call.dtype, x)
+    numbers = (stride, padding, dilation, output_padding)
+    strides, before, apart, beyond = (per_dimension(given, spatial) for given in numbers)
+    how: dict[str, Any] = {
+        "strides": strides, "padding": before * 2, "dilation": apart, "groups": groups,
+    }  # fmt: skip
+    if transposed:
+        result = _transposed(call, x, weight, {**how, "output_padding": beyond})
+    else:
+        axes = _AXES[spatial]
+        if call.channels_last:
+            how |= {"data_layout": f"N{axes}C", "kernel_layout": f"O{axes}I"}
+        result = call.emit(getattr(_op.nn, f"conv{spatial}d")(x, weight, **how))
+    if bias is None:
+        return result
+    behind = () if call.channels_last else (1,) * spatial
+    return call.emit(_op.add(result, call.emit(_op.reshape(bias, (*dims(bias), *behind)))))
+
+
+def _spatial(of: str, x: Expr) -> int:
+    """Along how many dimensions a convolution goes."""
+    spatial = rank(x) - 2
+    if spatial not in _AXES or not is_float(of):
+        raise TorchError(f"a convolution of {of} along {spatial} dimensions")
+    return spatial
+
+
+def _transposed(call: Call, x: Expr, weight: Expr, how: dict[str, Any]) -> Expr:
+    """TVM writes these with channels first only."""
+    if any(each != 1 for each in how["dilation"]):
+        raise TorchError("a transposed convolution with dilation")
+    convolve = getattr(_op.nn, f"conv{rank(x) - 2}d_transpose")
+    if not call.channels_last:
+        return call.emit(convolve(x, weight, **how))
+    first = list(inverse(CHANNELS_LAST))
+    x, weight = (call.emit(_op.permute_dims(each, first)) for each in (x, weight))
+    return call.emit(_op.permute_dims(call.emit(convolve(x, weight, **how)), list(CHANNELS_LAST)))
+
+
+def _gradients(
+    call: Call,
+    gradient: Expr,
+    x: Expr,
+    weight: Expr,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Expr | None, Expr | None, Expr | None]:
+    """Those for the images, the weights and the bias, as far as they are asked for."""
+    spatial = _spatial(dtype(gradient), x)
+    if transposed or groups != 1:
+        raise TorchError("gradients of a convolution that is transposed or in groups")
+    strides, before, apart = (
+        per_dimension(given, spatial) for given in (stride, padding, dilation)
+    )
+    first = 1 if call.channels_last else 2
+    sides = (each[first : first + spatial] for each in (dims(x), dims(weight)))
+    left = tuple(map(_left_over, *sides, strides, before, apart))
+    of_x, of_weight, of_bias = output_mask
+    how = {"strides": strides, "padding": before * 2, "dilation": apart, "output_padding": left}
+    return (
+        _transposed(call, gradient, weight, how) if of_x else None,
+        _of_weights(call, gradient, x, strides, before, apart, left) if of_weight else None,
+        _of_bias(call, gradient) if of_bias else None,
+    )
+
+
+def _left_over(extent: Dim, size: Dim, stride: int, before: int, apart: int) -> int:
+    """How many rows there are behind the last window, padding included."""
+    if stride == 1:
+        return 0
+    if not isinstance(extent, int) or not isinstance(size, int):
+        raise TorchError("gradients of windows in steps over planes of sizes that change")
+    return (extent + 2 * before - apart * (size - 1) - 1) % stride
+
+
+def _of_weights(
+    call: Call,
+    gradient: Expr,
+    x: Expr,
+    strides: Sequence[int],
+    before: Sequence[int],
+    apart: Sequence[int],
+    left: Sequence[int],
+) -> Expr:
+    """A convolution over the batch: channels are its batch, and steps lie between its elements.
+
+    What no window reads is no part of it: padding, and then rows of the images.
+    """
+    spatial, axes = len(strides), _AXES[len(strides)]
+    first = 1 if call.channels_last else 2
+    unread = [max(rows - pad, 0) for rows, pad in zip(left, before, strict=True)]
+    after = [pad - rows + cut for rows, pad, cut in zip(left, before, unread, strict=True)]
+    if any(unread):
+        places = [first + n for n in range(spatial)]
+        ends = [dims(x)[place] - cut for place, cut in zip(places, unread, strict=True)]
+        x = call.emit(_op.strided_slice(x, places, [0] * spatial, ends))
+    layouts = (f"C{axes}N", f"I{axes}O") if call.channels_last else (f"CN{axes}", f"IO{axes}")
+    return call.emit(
+        getattr(_op.nn, f"conv{spatial}d")(
+            x, gradient, strides=apart, padding=[*before, *after], dilation=strides,
+            data_layout=layouts[0], kernel_layout=layouts[1], out_layout=layouts[0],
+        )
+    )  # fmt: skip
+
+
+def _of_bias(call: Call, gradient: Expr) -> Expr:
+    to = dtype(gradient)
+    channels = rank(gradient) - 1 if call.channels_last else 1
+    others = [axis for axis in range(rank(gradient)) if axis != channels]
+    return call.cast(over(call, _op.sum, call.cast(gradient, wide(to)), others, False), to)
+
+
+OPERATORS: dict[str, Converter] = {
+    "convolution": _convolution,
+    "convolution_backward": _gradients,
+}
