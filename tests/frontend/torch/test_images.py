@@ -62,15 +62,28 @@ def test_gradients_of_convolutions(size, how, last):
         assert ('"CHWN"' in found.module.script()) == last
 
 
-@pytest.mark.parametrize(("groups", "transposed"), [(2, False), (1, True)])
-def test_gradients_that_are_left(groups, transposed):
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("how", [(3, 1, 1, 0), (2, 2, 0, 0), (4, 2, 1, 0), (3, 2, 1, 1)])
+def test_gradients_of_transposed_convolutions(how, last):
+    kernel, stride, pad, more = how
+    x, w = image(2, 4, 5, 6, last=last), image(4, 6, kernel, kernel, last=last)
+    numbers = [stride] * 2, [pad] * 2, [1, 1], True, [more] * 2, 1, [True] * 3
+    y = functional.conv_transpose2d(x, w, None, stride, pad, more)
+
     def gradients(g, x, w):
-        how = [4], [1, 1], [1, 1], [1, 1], transposed, [0, 0], groups, [True, True, False]
+        return torch.ops.aten.convolution_backward(g, x, w, [6], *numbers)
+
+    check(gradients, torch.randn_like(y), x, w)
+
+
+def test_gradients_of_groups_are_left():
+    def gradients(g, x, w):
+        how = [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 2, [True, True, False]
         return torch.ops.aten.convolution_backward(g, x, w, *how)[:2]
 
-    plain = image(2, 4, 5, 5), image(2, 4, 5, 5), image(4, 4 // groups, 3, 3)
-    with pytest.raises(TorchError, match="transposed or in groups"):
-        convert(traced(gradients, *plain).graph)
+    with pytest.raises(TorchError, match="in groups"):
+        convert(traced(gradients, image(2, 4, 5, 5), image(2, 4, 5, 5), image(4, 2, 3, 3)).graph)
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -25,6 +25,7 @@ _OF_MEMORY = frozenset({
     _aten.sym_stride.int, _aten.sym_storage_offset.default, _aten.set_.source_Tensor,
     _aten.nonzero.default, _aten._local_scalar_dense.default, _aten.masked_select.default,
 })  # fmt: skip
+_KNOWN = ("aten", "prims")
 _VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default})
 
 
@@ -34,8 +35,6 @@ class Unmovable(Exception):
 
 def laid_out(graph: fx.Graph, by: Callable[[fx.Graph], Strides]) -> fx.Graph:
     """The graph with what `by` lays out; as it is where its tensors have to lie as traced."""
-    if any(map(_is_of_memory, graph.nodes)):
-        return graph
     changed = fx.Graph()
     output = changed.graph_copy(graph, {}, return_output_node=True)
     assert isinstance(output, tuple)
@@ -49,18 +48,11 @@ def laid_out(graph: fx.Graph, by: Callable[[fx.Graph], Strides]) -> fx.Graph:
 
 
 def _is_of_memory(node: fx.Node) -> bool:
-    if node.op in ("placeholder", "output"):
+    """Whether a call may mean something else where its operands lie otherwise."""
+    if node.target is operator.getitem:
         return False
-    if node.op != "call_function" or node.target in _OF_MEMORY:
-        return True
-    is_own = isinstance(node.target, torch._ops.OpOverload)
-    if is_own and node.target.namespace not in ("aten", "prims"):
-        return True
-    return (
-        not is_own
-        and isinstance(node.meta.get("val"), torch.Tensor)
-        and (node.target is not operator.getitem)
-    )
+    is_known = isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _KNOWN
+    return not is_known or node.target in _OF_MEMORY
 
 
 class Strides(ABC):
@@ -82,6 +74,8 @@ class Strides(ABC):
                 node.args = fx.map_arg(node.args, self._as_traced)
             elif node.op == "call_function":
                 if any(source in self._moved for source in node.all_input_nodes):
+                    if _is_of_memory(node):
+                        raise Unmovable
                     self.trace(node)
                 self.change(node)
 

@@ -49,12 +49,11 @@ def _convolution(
         "strides": strides, "padding": before * 2, "dilation": apart, "groups": groups,
     }  # fmt: skip
     if transposed:
+        if any(each != 1 for each in apart):
+            raise TorchError("a transposed convolution with dilation")
         result = _transposed(call, x, weight, {**how, "output_padding": beyond})
     else:
-        axes = _AXES[spatial]
-        if call.channels_last:
-            how |= {"data_layout": f"N{axes}C", "kernel_layout": f"O{axes}I"}
-        result = call.emit(getattr(_op.nn, f"conv{spatial}d")(x, weight, **how))
+        result = _plain(call, x, weight, how)
     if bias is None:
         return result
     behind = () if call.channels_last else (1,) * spatial
@@ -69,10 +68,16 @@ def _spatial(of: str, x: Expr) -> int:
     return spatial
 
 
+def _plain(call: Call, x: Expr, weight: Expr, how: dict[str, Any]) -> Expr:
+    spatial = rank(x) - 2
+    if call.channels_last:
+        axes = _AXES[spatial]
+        how = {**how, "data_layout": f"N{axes}C", "kernel_layout": f"O{axes}I"}
+    return call.emit(getattr(_op.nn, f"conv{spatial}d")(x, weight, **how))
+
+
 def _transposed(call: Call, x: Expr, weight: Expr, how: dict[str, Any]) -> Expr:
-    """TVM writes these with channels first only."""
-    if any(each != 1 for each in how["dilation"]):
-        raise TorchError("a transposed convolution with dilation")
+    """Relax writes these with channels first only, and TVM has no kernel of them with dilation."""
     convolve = getattr(_op.nn, f"conv{rank(x) - 2}d_transpose")
     if not call.channels_last:
         return call.emit(convolve(x, weight, **how))
@@ -97,19 +102,27 @@ def _gradients(
 ) -> tuple[Expr | None, Expr | None, Expr | None]:
     """Those for the images, the weights and the bias, as far as they are asked for."""
     spatial = _spatial(dtype(gradient), x)
-    if transposed or groups != 1:
-        raise TorchError("gradients of a convolution that is transposed or in groups")
+    if groups != 1:
+        raise TorchError("gradients of a convolution in groups")
     strides, before, apart = (
         per_dimension(given, spatial) for given in (stride, padding, dilation)
     )
+    how = {"strides": strides, "padding": before * 2, "dilation": apart}
+    # Windows move over the larger planes: of a transposed convolution, those of the result.
+    planes, steps = (gradient, x) if transposed else (x, gradient)
     first = 1 if call.channels_last else 2
-    sides = (each[first : first + spatial] for each in (dims(x), dims(weight)))
+    sides = (dims(each)[first : first + spatial] for each in (planes, weight))
     left = tuple(map(_left_over, *sides, strides, before, apart))
     of_x, of_weight, of_bias = output_mask
-    how = {"strides": strides, "padding": before * 2, "dilation": apart, "output_padding": left}
+    if not of_x:
+        images = None
+    elif transposed:
+        images = _plain(call, gradient, weight, how)
+    else:
+        images = _transposed(call, gradient, weight, {**how, "output_padding": left})
     return (
-        _transposed(call, gradient, weight, how) if of_x else None,
-        _of_weights(call, gradient, x, strides, before, apart, left) if of_weight else None,
+        images,
+        _of_weights(call, planes, steps, how, left) if of_weight else None,
         _of_bias(call, gradient) if of_bias else None,
     )
 
@@ -124,31 +137,25 @@ def _left_over(extent: Dim, size: Dim, stride: int, before: int, apart: int) -> 
 
 
 def _of_weights(
-    call: Call,
-    gradient: Expr,
-    x: Expr,
-    strides: Sequence[int],
-    before: Sequence[int],
-    apart: Sequence[int],
-    left: Sequence[int],
+    call: Call, planes: Expr, steps: Expr, how: dict[str, Any], left: Sequence[int]
 ) -> Expr:
     """A convolution over the batch: channels are its batch, and steps lie between its elements.
 
-    What no window reads is no part of it: padding, and then rows of the images.
+    What no window reads is no part of it: padding, and then rows of the planes.
     """
-    spatial, axes = len(strides), _AXES[len(strides)]
-    first = 1 if call.channels_last else 2
+    before, spatial = how["padding"][: len(left)], len(left)
+    first, axes = 1 if call.channels_last else 2, _AXES[spatial]
     unread = [max(rows - pad, 0) for rows, pad in zip(left, before, strict=True)]
     after = [pad - rows + cut for rows, pad, cut in zip(left, before, unread, strict=True)]
     if any(unread):
         places = [first + n for n in range(spatial)]
-        ends = [dims(x)[place] - cut for place, cut in zip(places, unread, strict=True)]
-        x = call.emit(_op.strided_slice(x, places, [0] * spatial, ends))
-    layouts = (f"C{axes}N", f"I{axes}O") if call.channels_last else (f"CN{axes}", f"IO{axes}")
+        ends = [dims(planes)[place] - cut for place, cut in zip(places, unread, strict=True)]
+        planes = call.emit(_op.strided_slice(planes, places, [0] * spatial, ends))
+    data, kernel = (f"C{axes}N", f"I{axes}O") if call.channels_last else (f"CN{axes}", f"IO{axes}")
     return call.emit(
         getattr(_op.nn, f"conv{spatial}d")(
-            x, gradient, strides=apart, padding=[*before, *after], dilation=strides,
-            data_layout=layouts[0], kernel_layout=layouts[1], out_layout=layouts[0],
+            planes, steps, strides=how["dilation"], padding=[*before, *after],
+            dilation=how["strides"], data_layout=data, kernel_layout=kernel, out_layout=data,
         )
     )  # fmt: skip
 

@@ -1,0 +1,89 @@
+"""Gradients of images enlarged by whole factors: sums of what was repeated.
+
+In: the functional graph of a forward and a backward pass. Out: the same graph. PyTorch writes the
+nearest neighbours of an enlarged image as an index, and their gradient as rows added up wherever
+the index says, in no order; the index is arithmetic of constants and says that every element was
+repeated as often, side by side. Must not know what becomes of the graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+_aten = torch.ops.aten
+_LONGEST = 1 << 16
+"""Elements of an index that is worked out."""
+
+
+def with_repeats_summed(graph: fx.Graph) -> None:
+    """Put a sum where elements are added at positions each of which is repeated as often."""
+    puts = graph.find_nodes(op="call_function", target=_aten.index_put.default)
+    with unset_fake_temporarily():  # indices are worked out
+        summed = {put: factors for put in puts if (factors := _factors(put)) is not None}
+    for put, factors in summed.items():
+        base, values = put.args[0], put.args[2]
+        split = list(base.meta["val"].shape)
+        for axis in sorted(factors, reverse=True):
+            split.insert(axis + 1, factors[axis])
+        repeated = [axis + 1 + place for place, axis in enumerate(sorted(factors))]
+        with graph.inserting_before(put):
+            apart = _called(graph, _aten.view.default, values, split)
+            total = _called(graph, _aten.sum.dim_IntList, apart, repeated)
+        put.replace_all_uses_with(total)
+        graph.erase_node(put)
+
+
+def _called(graph: fx.Graph, target: Any, source: fx.Node, how: object) -> fx.Node:
+    node = graph.call_function(target, (source, how))
+    value = source.meta["val"]
+    with value.fake_mode:
+        node.meta["val"] = target(value, how)
+    return node
+
+
+def _factors(put: fx.Node) -> dict[int, int] | None:
+    """How often elements were repeated along each of the last dimensions; None of other sums."""
+    base, indices, values, *accumulate = put.args
+    if accumulate != [True] or base.target is not _aten.full.default or base.args[1] != 0:
+        return None
+    if not values.meta["val"].is_contiguous():  # a view takes it apart
+        return None
+    extents = base.meta["val"].shape
+    indexed = [axis for axis, index in enumerate(indices) if index is not None]
+    if indexed != list(range(len(extents) - len(indexed), len(extents))):
+        return None
+    found = {axis: _factor(indices[axis], extents[axis], len(extents) - axis) for axis in indexed}
+    known = {axis: factor for axis, factor in found.items() if factor is not None}
+    return known if len(known) == len(found) else None
+
+
+def _factor(index: fx.Node, extent: Any, dims: int) -> int | None:
+    """How often an index has each position, in order, along the first of its dimensions."""
+    count = index.meta["val"].numel()
+    if not isinstance(extent, int) or not isinstance(count, int) or not 0 < count <= _LONGEST:
+        return None
+    if index.meta["val"].shape != (count, *[1] * (dims - 1)) or count % extent:
+        return None
+    value = _constant(index)
+    wanted = torch.arange(count) // (count // extent)
+    return count // extent if value is not None and value.flatten().equal(wanted) else None
+
+
+def _constant(value: Any) -> Any:
+    """What a node computes of numbers alone; None if it reads an input."""
+    if isinstance(value, (list, tuple)):
+        return [_constant(each) for each in value]
+    if not isinstance(value, fx.Node):
+        return value
+    operands = value.all_input_nodes
+    made = value.op == "call_function" and (operands or value.target is _aten.arange.start_step)
+    if not made or not isinstance(value.target, torch._ops.OpOverload):
+        return None
+    if any(_constant(each) is None for each in operands):
+        return None
+    named = {**value.kwargs, **({"device": "cpu"} if "device" in value.kwargs else {})}
+    return value.target(*map(_constant, value.args), **named)
