@@ -88,6 +88,16 @@ def test_what_leaves_lies_as_it_did():
 
 
 @pytest.mark.slow
+def test_group_norms_read_channels_last():
+    layers = [nn.Conv2d(4, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 8, 3)]
+    report, kernels = compiled(
+        nn.Sequential(*layers).bfloat16(), torch.randn(2, 4, 9, 8).bfloat16()
+    )
+    assert len(report.parts) == 1 and not report.left
+    assert len(kernels) == 3, kernels  # laid out, the norm, the result as eager's lies
+
+
+@pytest.mark.slow
 def test_a_batch_of_any_size():
     x = torch.randn(3, 3, 20, 16).bfloat16()
     torch._dynamo.mark_dynamic(x, 0)

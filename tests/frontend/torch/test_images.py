@@ -225,3 +225,20 @@ def test_norms_and_means_stay_with_channels_last():
     found = check(normed, image(2, 4, 5, 3, last=True), torch.rand(4) + 1)
     moved = [line for line in found.module.script().splitlines() if "R.permute_dims" in line]
     assert not [line for line in moved if "(1, " not in line and "1)" not in line], moved
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_norms_of_channels_that_lie_last_move_nothing(dtype):
+    """Views that leave elements where they are, and statistics over them, keep to the memory."""
+    x = image(2, 6, 5, 7, last=True).to(getattr(torch, dtype))
+    weight, bias = torch.randn(6).to(x.dtype), torch.randn(6).to(x.dtype)
+
+    def grouped(x, weight, bias):
+        return functional.silu(functional.group_norm(x, 3, weight, bias))
+
+    def batched(x, weight, bias):
+        return functional.batch_norm(x, None, None, weight, bias, training=True)
+
+    for norm in (grouped, batched):
+        assert "permute_dims" not in check(norm, x, weight, bias).module.script()
+    assert "permute_dims" not in check(lambda x: x.view(2, 3, 2, 35).var(3), x).module.script()

@@ -62,6 +62,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         getattr(packet, name) for packet in (*_KEPT, *_CONVERTED) for name in packet.overloads()
     }
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
+    table[_aten.native_group_norm.default] = _group_norm
     return {operator: write for operator, write in table.items() if operator not in kept}
 
 
@@ -80,6 +81,36 @@ def training_decompositions() -> dict[Any, Callable[..., Any]]:
 def exported_decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for programs without PyTorch behind them: attention is written out as well."""
     return {**decompositions(), _aten.scaled_dot_product_attention.default: _attention}
+
+
+def _group_norm(
+    input: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As PyTorch writes it, but that planes stay what they are: they may lie inside of channels.
+
+    PyTorch makes rows of the planes, of which images with channels last would be copied.
+    """
+    planes = input.shape[2:]
+    channels = [group, C // group, *[1] * len(planes)]
+    dtype = torch.float32 if input.dtype in (torch.float16, torch.bfloat16) else input.dtype
+    x = input.to(dtype).reshape(input.shape[0], group, C // group, *planes)
+    row = list(range(2, x.dim()))
+    variance, mean = torch.var_mean(x, row, correction=0, keepdim=True)
+    inverse = torch.rsqrt(variance + eps)
+    out = (x - mean) * inverse
+    if weight is not None:
+        out = out * weight.reshape(channels)
+    if bias is not None:
+        out = out + bias.reshape(channels)
+    out = out.reshape(input.shape).to(input.dtype)
+    return out, mean.squeeze(row).to(input.dtype), inverse.squeeze(row).to(input.dtype)
 
 
 def _attention(

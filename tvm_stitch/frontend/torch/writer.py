@@ -22,8 +22,22 @@ from tvm_stitch.errors import TorchError, last_line
 from tvm_stitch.frontend.placing import PlacingBuilder
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, dims, dtype
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, Order, inverse, is_empty, order_of
-from tvm_stitch.frontend.torch.ops import ALONG, ELEMENTWISE, IMAGES, LEFT, OPERATORS
+from tvm_stitch.frontend.torch.layout import (
+    CHANNELS_LAST,
+    Order,
+    inverse,
+    is_empty,
+    is_laid,
+    order_of,
+)
+from tvm_stitch.frontend.torch.ops import (
+    ALONG,
+    ELEMENTWISE,
+    IMAGES,
+    LEFT,
+    OPERATORS,
+    SAME_MEMORY,
+)
 from tvm_stitch.frontend.torch.source_lines import span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
 from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND
@@ -149,6 +163,10 @@ class Writer:
     def _turned(self, value: Expr, order: Order) -> Expr:
         if order == tuple(range(len(order))):
             return value
+        extents = dims(value)
+        long = [axis for axis in order if not isinstance(extents[axis], int) or extents[axis] != 1]
+        if long == sorted(long):  # nothing moves
+            return self.builder.emit(relax.op.reshape(value, [extents[axis] for axis in order]))
         return self.builder.emit(relax.op.permute_dims(value, list(order)))
 
     def nothing(self, traced: torch.Tensor) -> Expr:
@@ -165,6 +183,8 @@ class Writer:
             return self.nothing(traced)
         if name in ALONG and (found := self._reduced(node, converter)) is not None:
             return found
+        if name in SAME_MEMORY and (viewed := self._viewed(node)) is not None:
+            return viewed
         order = _order_of_work(name, node)
         of_images = order is not None and name in IMAGES
         positional, named, given = [], {}, []
@@ -182,6 +202,19 @@ class Writer:
         if order is None:
             return result
         return _laid(result, order)
+
+    def _viewed(self, node: fx.Node) -> Laid | None:
+        """A tensor that lies in another order under another shape, where that moves nothing."""
+        source, traced = node.args[0], node.meta["val"]
+        value = self.values.get(source)  # type: ignore[arg-type]
+        if not isinstance(value, Laid) or not is_laid(source.meta["val"], value.order):  # type: ignore[union-attr]
+            return None
+        order = order_of(traced)
+        if not is_laid(traced, order):
+            return None
+        extents = self.symbols.extents(traced.shape)
+        stored = relax.op.reshape(value.value, [extents[axis] for axis in order])
+        return Laid(self.builder.emit(stored), order)
 
     def _reduced(self, node: fx.Node, converter: Converter) -> Any:
         """A reduction along dimensions of a tensor that lies in another order, if it is that."""

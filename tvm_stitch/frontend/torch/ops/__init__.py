@@ -17,7 +17,7 @@ from tvm_stitch.frontend.torch.ops import (
     scatter,
 )
 from tvm_stitch.frontend.torch.ops.left import LEFT
-from tvm_stitch.frontend.torch.ops.movement import VIEWS
+from tvm_stitch.frontend.torch.ops.movement import SAME_MEMORY, VIEWS
 from tvm_stitch.frontend.torch.ops.product import PRODUCTS
 from tvm_stitch.frontend.torch.ops.reduce import ALONG
 
@@ -48,5 +48,6 @@ __all__ = [
     "LEFT",
     "OPERATORS",
     "PRODUCTS",
+    "SAME_MEMORY",
     "VIEWS",
 ]

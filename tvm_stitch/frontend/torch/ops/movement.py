@@ -323,6 +323,10 @@ VIEWS = frozenset({
     "transpose.int", "unbind.int", "unsqueeze", "view", "_unsafe_view", "reshape",
 })  # fmt: skip
 """What PyTorch computes without moving anything."""
+SAME_MEMORY = frozenset({
+    "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "view", "_unsafe_view",
+})  # fmt: skip
+"""Those that give all elements another shape, where they lie."""
 ELEMENTWISE = frozenset({"_to_copy", "clone"})
 """What may change types and places in memory, and no element's place in the tensor."""
 
