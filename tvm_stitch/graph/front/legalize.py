@@ -19,6 +19,8 @@ from tvm import relax, tirx, topi
 
 from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
 from tvm_stitch.graph.front.empty import FewerLoops
+from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
+from tvm_stitch.graph.front.pooling.max_backward import legalize_max_pool2d_backward
 from tvm_stitch.graph.front.scatter_add import legalize_scatter_nd
 from tvm_stitch.stages.stage import Expr, dtype_of
 
@@ -157,4 +159,6 @@ LEGALISATIONS = {
     **{f"relax.{name}": _full for name in ("full", "full_like")},
     "relax.argmax": legalize_argmax,
     "relax.argmin": legalize_argmin,
+    **{f"relax.nn.adaptive_avg_pool{n}d": legalize_adaptive_avg_pool for n in (1, 2, 3)},
+    "relax.grad.max_pool2d_backward": legalize_max_pool2d_backward,
 }

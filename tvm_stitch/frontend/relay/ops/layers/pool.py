@@ -11,6 +11,8 @@ from tvm_stitch.errors import RelayError
 from tvm_stitch.frontend.relay import layout as layouts
 from tvm_stitch.frontend.relay.call import Expr, OpCall, OperatorFunction, dims, dtype
 from tvm_stitch.frontend.relay.ops.layers.conv import padding_of, per_axis
+from tvm_stitch.graph.front.pooling.adaptive import are_uneven, reduced_shares
+from tvm_stitch.stages.stage import constant
 
 _op = relax.op
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -92,6 +94,9 @@ def _adaptive(kind: str, count: int) -> OperatorFunction:
 
 
 def _adaptive_compute(data: Any, size: list[int], kind: str, count: int) -> Any:
+    axes = range(2, 2 + count)
+    if are_uneven([constant(data.shape[axis]) for axis in axes], size):
+        return reduced_shares(data, axes, size, kind)
     if count == 1:
         return topi.nn.adaptive_pool1d(data, size, kind, "NCW")
     if count == 2:
