@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from check import DTYPES, H200, check, cuda_of, primfuncs, the_kernel
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 from zoo import Case, Graph
 
@@ -157,7 +157,6 @@ def test_two_running_sums():
     ("shape", "axis", "attributes"),
     [
         ((4, 1 << 17), -1, {}),  # a row that no block keeps
-        ((40, 50), 0, {}),  # not along the row
         ((4, 50), -1, {"exclusive": True}),
         ((4, 50), None, {}),
     ],
@@ -216,3 +215,44 @@ def test_pooling_with_channels_last_moves_no_channels(kind, size):
     wanted = np.maximum(windows, 0)
     wanted = wanted.mean((2, 4)) if kind == "avg_pool2d" else wanted.max((2, 4))
     check(graph.case(build, wanted), orders=2)
+
+
+def along(axis, shape, dtype="float32", times=False, symbols=False) -> Case:
+    """exp, what is accumulated along an axis, and its product with what came in."""
+    graph = Graph()
+    values = graph.rng.standard_normal(shape) * (0.01 if times else 1.0)
+    names = enumerate(shape)
+    declared = [
+        (tirx.Var(f"n{n}", "int64"), extent) if symbols and n != axis else extent
+        for n, extent in names
+    ]
+    x = graph.input("x", tuple(declared), dtype, values)
+    scan, scanned = (op.cumprod, np.cumprod) if times else (op.cumsum, np.cumsum)
+
+    def build(b, x):
+        wide = b(op.astype(x, "float32"))
+        totals = b(scan(b(op.exp(wide)), axis=axis))
+        return b(op.astype(b(op.multiply(totals, wide)), dtype))
+
+    return graph.case(build, scanned(np.exp(x), axis) * x)
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("times", [False, True])
+@pytest.mark.parametrize("axis, shape", [(1, (2, 33, 31)), (0, (7, 3, 65)), (0, (1000, 6))])
+def test_what_is_scanned_along_another_axis_is_transposed(axis, shape, times, dtype):
+    """At most: three kernels are fewer than TVM's."""
+    case = along(axis, shape, dtype, times)
+    assert sum(map(is_emitted, primfuncs(case.module).values())) <= 3
+    check(case, kernels=None, orders=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(1, 33, 7), (5, 33, 64)])
+def test_along_another_axis_of_symbolic_rows(shape):
+    check(along(1, shape, symbols=True), 3, orders=2)
+
+
+def test_a_gradient_along_another_axis():
+    check(from_the_end((3, 40, 9), axis=1), 3, orders=2)

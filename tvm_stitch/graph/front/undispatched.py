@@ -4,8 +4,9 @@ In: Relax functions, before TVM's dispatch makes kernels of scans and sorts. Out
 cumsum and cumprod along the last axis are calls of TIR in which a scan is a reduction of the
 elements up to each (kernel/ir/scan_pattern sees it), or from each on if it stands between two
 flips, and topk of one is a maximum and its position, and pooling between permutations of its
-channels is pooling with channels last.
-Scans along other axes, or of rows too long for a block, are left to TVM. Knows no kernel.
+channels is pooling with channels last. What is scanned along another axis is transposed before and
+behind: two kernels more at most, where TVM launches six for each scan.
+Scans of rows too long for a block are left to TVM. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class _Rewritten(relax.PyExprMutator):
         if name == _PERMUTE and _axes(call) == _TO_LAST:
             pooled = self._pooled_last(call)
             return super().visit_call_(call) if pooled is None else pooled
-        if name not in SCANS or not _is_along_rows(call):
+        axis = _scanned_axis(call) if name in SCANS else None
+        if axis is None:
             return super().visit_call_(call)
         dtype, combiner = str(dtype_of(call)), SCANS[name]
 
@@ -78,7 +80,14 @@ class _Rewritten(relax.PyExprMutator):
 
         source = self._value(call.args[0]).args[0] if from_end else call.args[0]
         data = self.visit_expr(source)
-        return self.builder_.call_te(compute, data, primfunc_name_hint=name)
+        rank = len(shape_of(call))
+        if axis == rank - 1:
+            return self.builder_.call_te(compute, data, primfunc_name_hint=name)
+        to_last = [*range(axis), *range(axis + 1, rank), axis]
+        back = [*range(axis), rank - 1, *range(axis, rank - 1)]
+        rows = self.builder_.emit(op.permute_dims(data, to_last))
+        totals = self.builder_.emit(self.builder_.call_te(compute, rows, primfunc_name_hint=name))
+        return op.permute_dims(totals, back)
 
     def _value(self, value: Expr) -> Expr:
         """What a variable stands for in the function as it was."""
@@ -87,14 +96,15 @@ class _Rewritten(relax.PyExprMutator):
     def _flipped(self, flip: Call) -> Call | None:
         """The scan between two flips of the same axis, as the gradient of another one is."""
         scan = self._value(flip.args[0])
-        if name_of(scan) not in SCANS or not _is_along_rows(scan):
+        scanned = _scanned_axis(scan) if name_of(scan) in SCANS else None
+        if scanned is None:
             return None
         before = self._value(scan.args[0])
         if name_of(before) != _FLIP:
             return None
-        last = len(shape_of(scan.args[0])) - 1
-        axes = {int(each.attrs.axis) % (last + 1) for each in (flip, before)}
-        return scan if axes == {last} else None
+        rank = len(shape_of(scan.args[0]))
+        axes = {int(each.attrs.axis) % rank for each in (flip, before)}
+        return scan if axes == {scanned} else None
 
     def _pooled_last(self, call: Call) -> Expr | None:
         """Pooling between two permutations, with channels last as its input and its user have."""
@@ -150,19 +160,17 @@ def _axes(call: Call) -> list[int]:
     return [] if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes]
 
 
-def _is_along_rows(call: Call) -> bool:
-    """Whether a scan goes along whole rows that a block can keep."""
+def _scanned_axis(call: Call) -> int | None:
+    """The axis of a scan whose rows a block can keep."""
     data, attributes = call.args[0], call.attrs
     if attributes.axis is None or bool(attributes.exclusive) or not has_shape(data):
-        return False
-    shape = shape_of(data)
-    if int(attributes.axis) % len(shape) != len(shape) - 1:
-        return False
-    dtypes = {str(dtype_of(data)), str(dtype_of(call))}
-    *rows, columns = (constant(extent) for extent in shape)  # of rows there may be any number
-    if columns is None or 0 in (*rows, columns) or not dtypes <= set(_WIDTHS):
-        return False
-    return "float64" not in dtypes and row_fits(columns, dtypes)
+        return None
+    shape = [constant(extent) for extent in shape_of(data)]  # of rows there may be any number
+    axis = int(attributes.axis) % len(shape)
+    dtypes, columns = {str(dtype_of(data)), str(dtype_of(call))}, shape[axis]
+    if columns is None or 0 in shape or not dtypes <= set(_WIDTHS) or "float64" in dtypes:
+        return None
+    return axis if row_fits(columns, dtypes) else None
 
 
 def row_fits(columns: int, dtypes: Iterable[str]) -> bool:
