@@ -16,6 +16,7 @@ from tvm import relax, te, tirx
 from tvm.ir import Call
 
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, has_shape, shape_of
+from tvm_stitch.graph.front.pooling.windows import share_of
 from tvm_stitch.stages.stage import constant
 
 Expr = Any
@@ -57,8 +58,8 @@ class _Shares:
 
     def span(self, number: Any) -> tuple[Any, Any]:
         """Where one begins, and how long it is."""
-        first = number * self.whole // self.parts
-        return first, ((number + 1) * self.whole + self.parts - 1) // self.parts - first
+        first, end = share_of(number, self.parts, self.whole)
+        return first, end - first
 
     @property
     def longest(self) -> int:

@@ -1,4 +1,4 @@
-"""Which windows along an axis of an image have an element, and where in them it is.
+"""Which windows along an axis of an image have an element, where in them it is, and equal shares.
 
 In: the window's size, stride and padding, positions along the axis. Out: expressions. Knows no
 operator.
@@ -19,9 +19,15 @@ Expr = Any
 class Holding:
     """A window that may have an element."""
 
-    nearest: Expr  # its number, or that of the nearest there is: reading there takes no branch
+    number: Expr
+    count: Expr  # of all windows
     offset: Expr  # of the element in it
     inside: tuple[Expr, ...]  # what must hold for it to be there and to have the element
+
+    @property
+    def nearest(self) -> Expr:
+        """Its number, or that of the nearest there is: reading there takes no branch."""
+        return tirx.max(tirx.min(self.number, self.count - 1), tirx.IntImm("int64", 0))
 
 
 @dataclass(frozen=True)
@@ -39,13 +45,13 @@ class Windows:
             number = tirx.floordiv(ahead, self.stride) - back
             offset = ahead - number * self.stride
             inside = (number >= 0, number < count, offset < self.size)
-            yield Holding(_clamped(number, count), offset, inside)
+            yield Holding(number, count, offset, inside)
 
     def element(self, window: Expr, step: Expr) -> Expr:
         """Where a window has an element, by its place in there: perhaps outside of the image."""
         return window * self.stride + (step - self.padding)
 
 
-def _clamped(place: Expr, extent: Expr) -> Expr:
-    """A place along an axis, or the nearest to it that there is."""
-    return tirx.max(tirx.min(place, extent - 1), tirx.IntImm("int64", 0))
+def share_of(number: Any, parts: int, whole: int) -> tuple[Any, Any]:
+    """Where one of equal parts of a whole begins and ends, which goes to the next number."""
+    return number * whole // parts, ((number + 1) * whole + parts - 1) // parts

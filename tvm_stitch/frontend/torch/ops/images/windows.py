@@ -6,7 +6,7 @@ Where a call says so, images come with their channels innermost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -14,6 +14,7 @@ from tvm import relax, te, tirx
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, dims, is_float, rank, wide
 from tvm_stitch.frontend.torch.dtypes import name_of
+from tvm_stitch.graph.front.pooling.windows import Windows, share_of
 from tvm_stitch.stages.extremes import is_nan
 
 _op = relax.op
@@ -187,14 +188,14 @@ def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
     if not is_float(to) or not all(isinstance(each, int) for each in (*made, *given)):
         raise TorchError(f"shares of planes of {to}, or of sizes that change")
     sides = list(zip(made, given, strict=True))
-    spans = [[_span(at, *side) for at in range(side[0])] for side in sides]  # type: ignore[arg-type]
+    spans = [[share_of(at, *side) for at in range(side[0])] for side in sides]  # type: ignore[arg-type]
     longest = [max(end - start for start, end in each) for each in spans]
     if longest[0] * longest[1] > MOST_PLACES:
         raise TorchError(f"windows of more than {MOST_PLACES} elements")
 
     def summed(tensor: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
-            own = [_span(at[first + n], *side) for n, side in enumerate(sides)]
+            own = [share_of(at[first + n], *side) for n, side in enumerate(sides)]
             total = nothing = tirx.const(0.0, of)
             for step in product(*map(range, longest)):
                 where = [start + each for (start, _), each in zip(own, step, strict=True)]
@@ -202,7 +203,7 @@ def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
                 value = tensor(*at[:first], *where, *at[first + 2 :]).astype(of)
                 if is_gradient:
                     theirs = [
-                        _span(each, *side[::-1]) for each, side in zip(where, sides, strict=True)
+                        share_of(each, *side[::-1]) for each, side in zip(where, sides, strict=True)
                     ]
                     value = value / _elements(theirs).astype(of)
                 total += tirx.if_then_else(inside, value, nothing)
@@ -211,11 +212,6 @@ def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
         return te.compute(call.shape, element, name="shares")
 
     return call.te(summed, source, name="shares_of_planes")
-
-
-def _span(at: Any, parts: int, whole: int) -> tuple[Any, Any]:
-    """Where one of equal parts of a whole begins and ends, which goes to the next number."""
-    return at * whole // parts, ((at + 1) * whole + parts - 1) // parts
 
 
 def _elements(spans: Sequence[tuple[Any, Any]]) -> Any:
@@ -279,22 +275,14 @@ class _Window:
         """
         if any(each != 1 for each in self._dilation):
             raise TorchError("the gradient of windows with dilation")
-        ahead = [at[self.first + n] + pad for n, pad in enumerate(self._padding)]
-        sides = list(zip(ahead, self._size, self._stride, strict=True))
-        most = [range(-(-size // stride) - 1, -1, -1) for _, size, stride in sides]
-        for back in product(*most):
-            where = [a // stride - n for (a, _, stride), n in zip(sides, back, strict=True)]
-            inside = tirx.all(*(
-                each
-                for n, (a, size, stride) in enumerate(sides)
-                for each in (
-                    where[n] >= 0,
-                    where[n] < counts[self.first + n],
-                    a - where[n] * stride < size,
-                )
-            ))  # fmt: skip
+        sides = starmap(Windows, zip(self._size, self._stride, self._padding, strict=True))
+        holding = (
+            side.holding(at[self.first + n], counts[self.first + n]) for n, side in enumerate(sides)
+        )
+        for both in product(*holding):
+            inside = tirx.all(*(each for one in both for each in one.inside))
             place = [*at]
-            place[self.first : self.first + 2] = where
+            place[self.first : self.first + 2] = [one.number for one in both]
             yield inside, place
 
     def count(self, at: Sequence[Any], padded: bool) -> Any:
