@@ -97,6 +97,45 @@ def test_sums_that_are_needed_behind_a_reduction_have_a_kernel_of_their_own():
     check(graph_of(inputs, build, expected), kernels=2)
 
 
+def test_sums_over_the_rows_of_a_table_are_of_another_kernel():
+    """A block knows its own rows only; as in graph attention, whose scores are one number a row."""
+    indices = indices_of(7, 20)
+
+    def build(emit, at, dy, data):
+        sums = emit(op.scatter_nd(data, at, dy, "add"))
+        over_rows = emit(op.sum(emit(op.multiply(sums, data)), axis=0, keepdims=True))
+        return emit(relax.Tuple([over_rows, emit(op.multiply(sums, data))]))
+
+    def expected(at, dy, data):
+        sums = data.copy()
+        np.add.at(sums, at[:, 0].astype(int), dy)
+        return (sums * data).sum(0, keepdims=True), sums * data
+
+    inputs = [(indices.shape, "int64", indices)]
+    inputs += [((20, 8), "float32", None), ((7, 8), "float32", None)]
+    check(graph_of(inputs, build, expected), kernels=2)
+
+
+def test_rows_that_are_not_the_tables_are_reduced_by_another_kernel():
+    """The updates' rows are as long, and others; what they are made of would be computed once."""
+    indices = indices_of(7, 20)
+
+    def build(emit, at, dy, data):
+        updates = emit(op.multiply(dy, relax.const(0.5, "float32")))
+        squares = emit(op.sum(emit(op.multiply(updates, dy)), axis=-1, keepdims=True))
+        sums = emit(op.scatter_nd(data, at, updates, "add"))
+        return emit(relax.Tuple([squares, emit(op.multiply(sums, data))]))
+
+    def expected(at, dy, data):
+        sums = data.copy()
+        np.add.at(sums, at[:, 0].astype(int), dy * 0.5)
+        return (dy * dy * 0.5).sum(-1, keepdims=True), sums * data
+
+    inputs = [(indices.shape, "int64", indices)]
+    inputs += [((20, 8), "float32", None), ((7, 8), "float32", None)]
+    check(graph_of(inputs, build, expected), kernels=2)
+
+
 def test_a_large_table_moves_its_bytes_once():
     """Three launches and 3.0 times the bytes before: zeros, the table copied, updates added."""
     (kernel,) = explain(embedding_step((30522, 768), 16384).module, H200).kernels

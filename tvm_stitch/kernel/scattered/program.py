@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.iteration_space import Space, find_space
 from tvm_stitch.kernel.ir.placing import make_program, with_inlined
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum, scattered_sum
-from tvm_stitch.stages.stage import Refused, Stage, Var, same_size
+from tvm_stitch.stages.stage import Refused, Stage, Var, same_size, shown
 
 MOST_INLINED = 16  # operators behind each other that an update is made of
 
@@ -54,6 +54,8 @@ def scattering_program(
     made = make_program(rest, outputs, Space(first.rows, first.columns, first.columns))
     if isinstance(made, Refused):
         return made
+    if (refused := _reduces_elsewhere(made)) is not None:
+        return refused
     used = {read.buffer for _, read in made.reads_at(Where.SAME)} & sums
     if any(read.buffer in sums and made.place(s, read) is not Where.SAME for s, read in made.reads):
         return Refused("sums of updates are needed in other rows than their own")
@@ -66,6 +68,25 @@ def scattering_program(
 
 def _fields(program: Program) -> dict[str, Any]:
     return {each.name: getattr(program, each.name) for each in fields(Program)}
+
+
+def _reduces_elsewhere(program: Program) -> Refused | None:
+    """Why what is reduced are not the table's rows, each along its columns, if so."""
+    if program.column_reductions:
+        return Refused("sums of updates are needed over the rows of their table")
+    reduced = program.row_reductions
+    if not reduced:
+        return None
+    own = find_space(reduced, [], program.outputs)
+    if isinstance(own, Refused):
+        return own
+    table = program.space
+    if same_size(own.rows, table.rows) and same_size(own.columns, table.columns):
+        return None
+    return Refused(
+        f"{shown(own.rows)} rows of {shown(own.columns)} are reduced, and updates go to "
+        f"{shown(table.rows)} rows of {shown(table.columns)}"
+    )
 
 
 def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredSum | Refused:
