@@ -8,6 +8,7 @@ from torch_programs import check, traced  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
+from tvm_stitch.errors import TorchError  # noqa: E402
 from tvm_stitch.frontend.torch import convert  # noqa: E402
 
 
@@ -64,6 +65,36 @@ def test_what_is_written_into_a_part():
         return y
 
     check(functions, numbers(3, 4))
+
+
+def test_windows_that_overlap():
+    def functions(x):
+        return (
+            x.unfold(1, 3, 2), x.unfold(-1, 4, 1).mean(-1) * 2, x.unfold(0, 2, 5) + 1,
+            x.as_strided((2, 5, 4), (20, 2, 3), 1), x.T.contiguous().as_strided((3,), (7,)),
+            x.t().as_strided((2, 3), (1, 4)), x[1:].contiguous().as_strided((1, 1), (9, 9), 13),
+        )  # fmt: skip
+
+    check(functions, numbers(5, 8))
+
+
+def test_memory_around_a_tensor_is_not_read():
+    for reads in (
+        lambda x: x[1:].as_strided((2,), (1,), 0),
+        lambda x: x[:2].as_strided((2,), (12,), 0),
+        lambda x: x[:, ::2].as_strided((2,), (1,), 0),
+    ):
+        with pytest.raises(TorchError, match="memory"):
+            convert(traced(reads, numbers(4, 4)).graph)
+
+
+def test_a_diagonal_that_is_replaced():
+    def functions(x):
+        flat = torch.diagonal_scatter(x, x[..., 0] * 2, 1, 0, 2)
+        below = torch.diagonal_scatter(x[0], x[1, :2, 1].half(), -1)
+        return flat, below, torch.diagonal_scatter(x, x[:, 0, :3] + 1, 1, -2, -1)
+
+    check(functions, numbers(3, 3, 4))
 
 
 def test_tensors_of_numbers():

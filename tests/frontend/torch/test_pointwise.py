@@ -145,6 +145,32 @@ def test_bits_and_truths():
     check(functions, torch.arange(4), torch.arange(4).flip(0), p, q)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+def test_shifts(dtype):
+    """As those that take a weight of four bits out of a byte; by too much, or too little, too."""
+    least = torch.iinfo(dtype).min
+    x = torch.tensor([0, 1, 5, 77, 127, torch.iinfo(dtype).max, least, least // 2, least // 3])
+
+    def shifted(x, by):
+        pairs = torch.stack([x & 15, x >> 4], -1).flatten()
+        return x << 1, x >> 7, pairs - 8, x << by, x >> by, x[:, None] >> by[None, :]
+
+    check(shifted, x.to(dtype), torch.arange(9).mul(8).sub(1).clamp(max=100).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_functions_of_the_c_library(dtype):
+    def functions(x, y):
+        return (
+            x.erfc(), x.exp2(), torch.copysign(y, x), torch.copysign(x, -2.0), torch.hypot(x, y),
+            torch.lgamma(x.abs() + 0.5), torch.copysign(x.int(), y),
+        )  # fmt: skip
+
+    torch.manual_seed(0)
+    check(functions, torch.rand(3, 17).mul(8).sub(4).to(dtype), torch.randn(3, 17).to(dtype))
+    check(lambda x: (torch.copysign(torch.ones_like(x), x), x.erfc(), x.exp2()), odd(dtype))
+
+
 def test_where_takes_numbers():
     x = torch.tensor([1, -1, 2])
     check(lambda x: (torch.where(x > 0, 1.5, x), torch.where(x > 0, x, 0)), x)

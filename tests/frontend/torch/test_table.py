@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from tvm_stitch.frontend.torch import operator_name  # noqa: E402
 from tvm_stitch.frontend.torch.decompositions import decompositions  # noqa: E402
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT, OPERATORS  # noqa: E402
-from tvm_stitch.frontend.torch.ops.table import table  # noqa: E402
+from tvm_stitch.frontend.torch.table import table  # noqa: E402
 
 # Of sizes, which are no tensors.
 OF_SIZES = {"sym_numel", "sym_size.int", "sym_storage_offset", "sym_stride.int"}

@@ -1,6 +1,6 @@
 """The table of operators for readers: OPERATORS.md beside this package.
 
-`python -m tvm_stitch.frontend.torch.ops.table` prints it.
+`python -m tvm_stitch.frontend.torch.table` prints it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from tvm_stitch.frontend.torch.ops import (
     positions,
     product,
     reduce,
+    replaced,
     scatter,
 )
 from tvm_stitch.frontend.torch.ops.left import LEFT
@@ -26,7 +27,7 @@ FAMILIES: dict[str, dict[str, Converter]] = {
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "matrix products": product.OPERATORS,
     "images": images.OPERATORS,
-    "movement": movement.OPERATORS,
+    "movement": {**movement.OPERATORS, **replaced.OPERATORS},
     "indices": {**index.OPERATORS, **scatter.OPERATORS},
     "creation": create.OPERATORS,
 }

@@ -1,9 +1,10 @@
-"""Quotients and rests, with PyTorch's rounding modes."""
+"""Quotients and rests, with PyTorch's rounding modes, and shifts of bits."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import relax, tirx
 
 from tvm_stitch.errors import TorchError
@@ -77,6 +78,36 @@ def _rest(floor: bool) -> Converter:
     return convert
 
 
+def _shifted(left: bool) -> Converter:
+    """Bits moved up or down; by more than there are, or by less than none, all of them are."""
+
+    def convert(call: Call, x: Expr | Number, by: Expr | Number) -> Expr:
+        of = call.dtype
+        if is_float(of) or of == "bool":
+            raise TorchError(f"shifts of {of}")
+        bits = np.iinfo(of).bits
+        # Of what has a sign, that is all that is left of it.
+        most = bits if left or of.startswith("uint") else bits - 1
+
+        def compute(a: Any, b: Any) -> Any:
+            zero, end = tirx.const(0, of), tirx.const(most, of)
+            far = tirx.any(b < zero, b >= end)
+            near = tirx.Select(far, zero, b)
+            if left:
+                return tirx.Select(far, zero, tirx.shift_left(a, near))
+            gone = tirx.Select(a < zero, tirx.const(-1, of), zero) if most < bits else zero
+            return tirx.Select(far, gone, tirx.shift_right(a, near))
+
+        return call.pointwise(compute, x, by, of=of, to=of)
+
+    return convert
+
+
+_SHIFTS = {
+    "left": ("__lshift__", "bitwise_left_shift"),
+    "right": ("__rshift__", "bitwise_right_shift"),
+}
+
 OPERATORS: dict[str, Converter] = {
     "div.Scalar": _quotient,
     "div.Scalar_mode": _quotient,
@@ -86,5 +117,14 @@ OPERATORS: dict[str, Converter] = {
     "fmod.Tensor": _rest(floor=False),
     "remainder.Scalar": _rest(floor=True),
     "remainder.Tensor": _rest(floor=True),
+    **{
+        f"{name}.{overload}": _shifted(side == "left")
+        for side, (plain, named) in _SHIFTS.items()
+        for name, overloads in (
+            (plain, ("Scalar", "Tensor")),
+            (named, ("Tensor", "Tensor_Scalar", "Scalar_Tensor")),
+        )
+        for overload in overloads
+    },
 }
 """By ATen's names; an overload called default is left out."""

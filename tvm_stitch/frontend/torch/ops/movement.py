@@ -13,6 +13,7 @@ from tvm import relax, te, tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, Number, dims, immediate, rank
+from tvm_stitch.frontend.torch.layout import is_dense
 
 _op = relax.op
 
@@ -40,15 +41,58 @@ def _as_strided(
     stride: Sequence[Number],
     storage_offset: Number | None = None,
 ) -> Expr:
-    """A reshape, where memory is only counted in other dimensions."""
+    """Elements by their places in memory, which a dense tensor says of all of its own.
+
+    Where memory is only counted in other dimensions it is a reshape; windows that overlap are read
+    where they lie.
+    """
     tensor, expected = call.given[0], 1
     plain = tensor.is_contiguous() and tensor.numel() == call.result.numel()
     for extent, step in zip(reversed(size), reversed(stride), strict=True):
         plain = plain and (call.symbols.same(step, expected) or call.symbols.same(extent, 1))
         expected = expected * extent
-    if not plain or storage_offset not in (None, 0):
+    if plain and storage_offset in (None, 0):
+        return _reshape(call, x)
+    numbers = [*size, *stride, storage_offset or 0, *dims(x)]
+    if not all(isinstance(each, int) for each in numbers) or not is_dense(tensor):
         raise TorchError("it is about memory, not values")
-    return _reshape(call, x)
+    own = tensor.storage_offset()
+    first = (own if storage_offset is None else storage_offset) - own
+    last = first + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True))
+    if first < 0 or last >= tensor.numel():
+        raise TorchError("it reads memory around its tensor")
+    steps = tensor.stride()
+
+    def body(source: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            moved = (i * immediate(step, "int64") for i, step in zip(at, stride, strict=True))
+            place = sum(moved, immediate(first, "int64"))
+            return source(*[
+                tirx.floormod(tirx.floordiv(place, immediate(step, "int64")), extent)
+                if extent != 1
+                else immediate(0, "int64")
+                for step, extent in zip(steps, tensor.shape, strict=True)
+            ])  # fmt: skip
+
+        return te.compute(call.shape, element, name="as_strided")
+
+    return call.te(body, x)
+
+
+def _unfold(call: Call, x: Expr, dimension: int, size: int, step: int) -> Expr:
+    """Windows along a dimension, which overlap where they are longer than their step."""
+    if not rank(x):
+        raise TorchError("a tensor without dimensions")
+    axis = dimension % rank(x)
+
+    def body(source: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            place = at[axis] * immediate(step, "int64") + at[-1]
+            return source(*at[:axis], place, *at[axis + 1 : -1])
+
+        return te.compute(call.shape, element, name="unfold")
+
+    return call.te(body, x)
 
 
 def _expand(call: Call, x: Expr, size: Sequence[Number], implicit: bool = False) -> Expr:
@@ -263,64 +307,15 @@ def _diagonal(call: Call, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1
     return call.te(body, x)
 
 
-def _select_scatter(call: Call, x: Expr, source: Expr, dim: int, index: Number) -> Expr:
-    if not isinstance(index, int):
-        raise TorchError("a position that only running tells")
-    place = immediate(dims(x)[dim] + index if index < 0 else index, "int64")
-    axis = dim % rank(x)
-
-    def body(whole: te.Tensor, part: te.Tensor) -> te.Tensor:
-        def element(*at: Any) -> Any:
-            put = part(*at[:axis], *at[axis + 1 :])
-            return tirx.if_then_else(tirx.EQ(at[axis].astype("int64"), place), put, whole(*at))
-
-        return te.compute(call.shape, element, name="select_scatter")
-
-    return call.te(body, x, call.cast(source, call.dtype))
-
-
-def _slice_scatter(
-    call: Call,
-    x: Expr,
-    source: Expr,
-    dim: int = 0,
-    start: Number | None = None,
-    end: Number | None = None,
-    step: int = 1,
-) -> Expr:
-    axis = dim % rank(x)
-    size = dims(source)[axis]
-    if call.symbols.same(size, dims(x)[axis]):
-        return call.cast(source, call.dtype)
-    extent = dims(x)[axis]
-    if start is not None and not (isinstance(start, int) and isinstance(extent, int)):
-        raise TorchError("a slice from where only running tells")
-    begin = 0 if start is None else min(max(start + extent if start < 0 else start, 0), extent)
-
-    def body(whole: te.Tensor, part: te.Tensor) -> te.Tensor:
-        def element(*at: Any) -> Any:
-            moved = at[axis] - begin
-            number = tirx.floordiv(moved, immediate(step, "int64"))
-            rest = tirx.floormod(moved, immediate(step, "int64"))
-            on_step = [tirx.EQ(rest, immediate(0, "int64"))]
-            inside = [moved >= 0, number < immediate(size, "int64"), *(on_step if step > 1 else [])]
-            put = part(*at[:axis], number, *at[axis + 1 :])
-            return tirx.if_then_else(tirx.all(*inside), put, whole(*at))
-
-        return te.compute(call.shape, element, name="slice_scatter")
-
-    return call.te(body, x, call.cast(source, call.dtype))
-
-
 def _copied(call: Call, x: Expr, source: Expr, non_blocking: bool = False) -> Expr:
     source = call.cast(source, call.dtype)
     return _expand(call, source, call.shape)
 
 
 VIEWS = frozenset({
-    "alias", "detach", "diagonal", "expand", "permute", "select.int", "slice.Tensor",
+    "alias", "as_strided", "detach", "diagonal", "expand", "permute", "select.int", "slice.Tensor",
     "split_with_sizes", "split.Tensor", "squeeze.dim", "squeeze.dims", "squeeze", "t",
-    "transpose.int", "unbind.int", "unsqueeze", "view", "_unsafe_view", "reshape",
+    "transpose.int", "unbind.int", "unfold", "unsqueeze", "view", "_unsafe_view", "reshape",
 })  # fmt: skip
 """What PyTorch computes without moving anything."""
 SAME_MEMORY = frozenset({
@@ -348,9 +343,7 @@ OPERATORS: dict[str, Converter] = {
     "repeat": _repeat,
     "reshape": _reshape,
     "select.int": _select,
-    "select_scatter": _select_scatter,
     "slice.Tensor": _slice,
-    "slice_scatter": _slice_scatter,
     "split.Tensor": _split,
     "split_with_sizes": _split,
     "squeeze": _reshape,
@@ -358,6 +351,7 @@ OPERATORS: dict[str, Converter] = {
     "squeeze.dims": _reshape,
     "t": _turned,
     "transpose.int": _transpose,
+    "unfold": _unfold,
     "unsqueeze": _reshape,
     "view": _reshape,
 }
