@@ -79,3 +79,33 @@ def test_running_sums_along_any_axis():
 
     torch.manual_seed(0)
     check(sums, torch.randn(3, 8, 8).round(decimals=2))
+
+
+def test_a_state_that_is_still_0_is_multiplied_by():
+    """As the first chunk of linear attention does: nothing is left to read of such a product."""
+
+    def first_chunk(keys, values):
+        state = keys.new_zeros(4, 8, 8)
+        return (values - keys @ state).transpose(1, 2) * 2, state + 1
+
+    torch.manual_seed(0)
+    check(first_chunk, torch.randn(4, 16, 8), torch.randn(4, 16, 8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_interpolations(dtype):
+    """Sums at positions that are known: each element asks those that may go to it."""
+
+    def gradients(x, near, between):
+        places = torch.arange(8).mul(0.5).floor().long()
+        positions = (torch.arange(7) + 0.5).mul(5 / 7).sub(0.5).clamp(min=0.0)
+        low = positions.long()
+        weight = (positions - low).to(x.dtype)
+        nearest = torch.ops.aten.index_put(x, [None, None, places[:, None], places], near, True)
+        high = (low + 1).clamp(max=4)
+        first = torch.ops.aten.index_put(x.new_zeros(2, 5), [None, low], between * weight, True)
+        return nearest, torch.ops.aten.index_put(first, [None, high], between, True) * 2
+
+    torch.manual_seed(0)
+    x, near, between = torch.randn(2, 3, 4, 4), torch.randn(2, 3, 8, 8), torch.randn(2, 7)
+    check(gradients, *(each.to(dtype) for each in (x, near, between)))

@@ -290,12 +290,14 @@ class _RowPlacing(Placing):
         own = self._from_memory_if_load(
             remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
         )
+        value = own.output[own.axes] * shared.astype(ACCUMULATED)
+        if not find_reads(value):  # TVM makes 0 of what is multiplied by it
+            return Refused(f"{stage.name} multiplies by a factor that is 0 everywhere")
         # What comes from memory is read before anything waits for the first of it.
         computed = any(read.buffer in self.producer for read in own.reads)
         self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
         self.producer[own.output] = own
         self.contractions[stage.output] = factors, own.output, shared
-        value = own.output[own.axes] * shared.astype(ACCUMULATED)
         stage = replace(stage, value=value)
         for read in stage.reads:
             place = Where.ALONG if read.buffer == own.output else Where.OTHER
