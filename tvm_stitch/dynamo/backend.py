@@ -33,6 +33,7 @@ from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
+from tvm_stitch.dynamo.rewrites.known_windows import with_windows
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.repeats import with_repeats_summed
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
@@ -144,12 +145,14 @@ class GraphCompiler:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """The forward and the backward graph of one that does both, whose tensors lie as in both.
 
-        What forward keeps for backward lies as its graph says, so that layouts are chosen before.
+        What forward keeps for backward lies as its graph says, so that layouts are chosen before;
+        and it keeps indices that are counted out, of which backward alone knows nothing.
         """
         try:
             with_repeats_summed(joint.graph)
             if self._lays_out(device):
                 joint.graph = with_channels_last(joint.graph)
+            with_windows(joint.graph)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
@@ -181,6 +184,7 @@ class GraphCompiler:
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE and self._lays_out(device):
             graph.graph = with_channels_last(graph.graph)
+        with_windows(graph.graph)
         if kind == INFERENCE:
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
         if self.settings.device != LLVM:

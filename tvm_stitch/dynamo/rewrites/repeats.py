@@ -14,6 +14,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+from tvm_stitch.dynamo.rewrites.counted import counted
+
 _aten = torch.ops.aten
 _LONGEST = 1 << 16
 """Elements of an index that is worked out."""
@@ -68,22 +70,6 @@ def _factor(index: fx.Node, extent: Any, dims: int) -> int | None:
         return None
     if index.meta["val"].shape != (count, *[1] * (dims - 1)) or count % extent:
         return None
-    value = _constant(index)
+    value = counted(index)
     wanted = torch.arange(count) // (count // extent)
     return count // extent if value is not None and value.flatten().equal(wanted) else None
-
-
-def _constant(value: Any) -> Any:
-    """What a node computes of numbers alone; None if it reads an input."""
-    if isinstance(value, (list, tuple)):
-        return [_constant(each) for each in value]
-    if not isinstance(value, fx.Node):
-        return value
-    operands = value.all_input_nodes
-    made = value.op == "call_function" and (operands or value.target is _aten.arange.start_step)
-    if not made or not isinstance(value.target, torch._ops.OpOverload):
-        return None
-    if any(_constant(each) is None for each in operands):
-        return None
-    named = {**value.kwargs, **({"device": "cpu"} if "device" in value.kwargs else {})}
-    return value.target(*map(_constant, value.args), **named)

@@ -40,6 +40,7 @@ from tvm_stitch.frontend.torch.ops import (
 )
 from tvm_stitch.frontend.torch.source_lines import span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
+from tvm_stitch.frontend.torch.windows import WINDOWS
 from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND
 
 ENTRY = "main"
@@ -196,7 +197,10 @@ class Writer:
             else:
                 positional.append(known)
         result_as_laid = _permuted(traced, order)
-        call = Call(node.target, given, result_as_laid, self.builder, self.symbols, of_images)
+        windows = node.meta.get(WINDOWS, ())
+        call = Call(
+            node.target, given, result_as_laid, self.builder, self.symbols, of_images, windows
+        )
         result = converter(call, *positional, **named)
         _check(result, result_as_laid, self.symbols)
         if order is None:
