@@ -70,6 +70,7 @@ def test_a_scheme_alone_is_no_tuple_of_schemes():
         Options(schemes="local")
 
 
+@pytest.mark.slow
 def test_schemes_may_be_a_list_or_none_at_all():
     options = Options(schemes=list(SCHEMES))
     assert tvm_stitch.verify(MODULE, H200, orders=1, options=options).kernels

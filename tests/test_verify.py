@@ -28,6 +28,7 @@ def test_a_right_module():
     assert str(found).endswith("\nok")
 
 
+@pytest.mark.slow
 def test_a_kernel_without_its_guards_is_named_with_its_lines(monkeypatch):
     """128 x 1000: without guards, the last threads of a row go past its end."""
     monkeypatch.setattr(Position, "_guard", lambda *_: Guard.NONE)
@@ -67,6 +68,7 @@ def test_the_same_seed_gives_the_same_errors():
     assert verify(module, H200, seed=3).errors == verify(module, H200, seed=3).errors
 
 
+@pytest.mark.slow
 def test_several_kernels_and_several_outputs():
     def build_graph(emit, x, y):
         return emit(op.nn.softmax(x)), emit(op.exp(emit(op.sort(emit(op.tanh(y))))))

@@ -88,6 +88,7 @@ def in_tvm(workload, inputs):
     return [torch.from_dlpack(x) for x in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quantise-rows", "unet-block"])
 def test_tvm_computes_what_the_converters_read(name):
     workload, inputs = prepared(find(name))

@@ -128,6 +128,7 @@ def model_of_any_kind(request, tmp_path):
     return SAVED / f"movement.{'json' if request.param == 'relay_json' else 'relay'}"
 
 
+@pytest.mark.slow
 def test_compile_and_tune_read_all_kinds(capsys, monkeypatch, model_of_any_kind, tmp_path):
     monkeypatch.setattr("tvm_stitch.tuning.tune.make_runner", lambda *_: MadeUpRunner())
     model, target = str(model_of_any_kind), ("--target", "sm_90")

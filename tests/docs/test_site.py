@@ -51,6 +51,7 @@ def whole_site(tmp_path_factory):
     return built(tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.slow
 def test_the_references_are_made_of_the_code(site):
     from tvm_stitch.options import Options
 

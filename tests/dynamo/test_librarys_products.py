@@ -52,6 +52,7 @@ def test_of_float32_only_small_ones_are():
     assert left(32, 64, 257, torch.float32) == OF_FLOAT32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_that_change_by_weights_are_the_librarys_in_our_part(monkeypatch, dtype):
     """One part, compiled once, computes them at all sizes."""

@@ -52,6 +52,7 @@ def test_a_mixed_model_is_stitched_where_it_can_be():
     assert len(verified.kernels) == 3
 
 
+@pytest.mark.slow
 def test_a_mixed_model_compiles_whole():
     """The pipeline stands in for TVM's; every stitched kernel is in the CUDA source."""
     case = mixed()

@@ -7,6 +7,7 @@ A rule that decides speed alone fails no other test. After a change that is mean
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from check import A100, H200
 from expressions import softmax, tensor
 from tvm import te, topi
@@ -146,6 +147,7 @@ def of_mapping(mapping: Mapping) -> str:
     return ", ".join(shown)
 
 
+@pytest.mark.slow
 def test_what_is_chosen(request):
     text = "".join(f"{line}\n" for line in lines())
     if request.config.getoption("--renew"):

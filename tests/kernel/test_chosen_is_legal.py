@@ -69,6 +69,7 @@ def test_what_is_chosen_for_symbolic_programs_is_legal(seed):
     check_legal(seed, symbolic=True)
 
 
+@pytest.mark.slow
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("seed", SEEDS[::8])
 def test_what_is_chosen_is_among_what_a_tuner_tries(seed):

@@ -62,6 +62,7 @@ def test_parts_wait_for_earlier_ones_alone():
         assert all(found.sources[index] <= done for index in region.indices)
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_as_many_kernels_as_it_must_be_and_says_what_its_parts_may_cost():
     found, plan = graph_and_plan(chain(600))
     assert_sound(found, plan)
@@ -92,6 +93,7 @@ def test_a_cut_is_where_fewest_bytes_cross():
     assert first.nodes[-1].name == "sum"
 
 
+@pytest.mark.slow
 def test_repeated_blocks_are_cut_into_equal_parts():
     def build(emit, x):
         for _ in range(240):

@@ -116,6 +116,7 @@ def test_a_plan_that_was_measured_can_be_pinned(clock):
 # What is timed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", (0, 1))
 def test_regions_by_themselves_compute_the_same(clock, seed):
     """Compiled for the CPU by an empty plan, a region is what it is in float64."""

@@ -82,6 +82,7 @@ def scores(dtype: str) -> Case:
     return graph(dtype, [(130, 200), (200, 136)], build, lambda x, w: softmax64(x @ w))
 
 
+@pytest.mark.slow
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("make", [residual_by_another_shape, before_and_after])
@@ -105,6 +106,7 @@ def test_a_residual_goes_to_the_product_and_the_norm_stays_a_kernel(depths):
     assert [group.kernels for group in plan.groups] == [len(depths), 1] and not plan.fallbacks
 
 
+@pytest.mark.slow
 def test_a_product_whose_readers_reduce_is_a_kernel_with_the_rounding():
     check(scores("float16"), kernels=2, orders=2)
 
@@ -118,6 +120,7 @@ def test_a_plan_counts_its_products():
     assert plan.solved.cost_us <= plan.solved.greedy_us
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [Options(partition=True), Options(solver="greedy"), Options(workspace_bytes=1 << 20)]
 )

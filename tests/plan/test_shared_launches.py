@@ -103,6 +103,7 @@ def products_of_launches(case: Case, options: Options | None = None) -> list[int
     return sorted(len(each) for each in found if not isinstance(each, Refused))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_query_key_and_value_of_several_widths(dtype):
     case = query_key_value(dtype)
@@ -149,6 +150,7 @@ def test_products_that_wait_for_each_other_do_not_share(make):
     assert products_of_launches(case) == [1, 1]
 
 
+@pytest.mark.slow
 def test_what_is_wanted_late_may_run_early():
     case = long_after("float16")
     check(case, kernels=None, orders=2)

@@ -128,6 +128,7 @@ def test_every_view_in_light_and_dark_at_two_widths(opened):
         assert tab.locator("circle.point.measured").count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated", [True, False])
 def test_five_thousand_operators_in_three_seconds(opened, repeated):
     sizes = random.Random(0)
@@ -202,6 +203,7 @@ def test_a_line_stands_once_above_all_that_came_of_it(opened):
     assert [row.split()[-1] for row in rows] == ["layers.0.attention", "layers.1.attention"]
 
 
+@pytest.mark.slow
 def test_rates_have_a_unit_of_their_own(opened):
     tab = opened(layers())
     tab.locator("nav button", has_text="Roofline").click()

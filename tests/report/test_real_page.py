@@ -40,6 +40,7 @@ def test_a_kernel_tells_where_it_ends_and_its_code(tab, report):
     assert kernel.name in tab.locator("code.hljs").inner_text()
 
 
+@pytest.mark.slow
 def test_an_operator_is_found(tab):
     tab.locator("#search").fill("matmul")
     assert tab.locator("#found").inner_text() == "1 kernel"

@@ -53,6 +53,7 @@ def test_a_search_holds_its_trials_in_order(store):
     assert all(each.schedule["threads"] for each in found.trials)
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page(store, tmp_path, capsys):
     path = tmp_path / "searches.html"
     command = ["tune", "--list", "--database", str(store.path), "--html", str(path)]
@@ -63,6 +64,7 @@ def test_the_command_writes_the_page(store, tmp_path, capsys):
     assert search["unit"] == "us" and len(search["trials"]) >= 16
 
 
+@pytest.mark.slow
 def test_a_browser_shows_the_search(store, tmp_path, opened_file):
     path = tmp_path / "searches.html"
     write_searches(store.read().records, path)

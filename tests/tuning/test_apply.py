@@ -196,6 +196,7 @@ def test_unreadable_lines_are_told(store):
         assert schedule_of(kernel(store)) == UNUSUAL
 
 
+@pytest.mark.slow
 def test_schemes_that_are_switched_off_are_not_applied(store):
     model = softmax_model(512, 8192)
     (of,) = find_workloads(model, H200).workloads

@@ -112,6 +112,7 @@ def test_a_terminal_sees_one_line_that_is_rewritten():
     assert "16/16" in second and "left" not in second and second.endswith("\n")
 
 
+@pytest.mark.slow
 def test_nothing_is_recorded_where_nothing_can_be_measured(path):
     class Broken(MadeUpRunner):
         def measure(self, workload, schedules, reference, careful=False, best=None):
@@ -141,6 +142,7 @@ class Sceptical(MadeUpRunner):
         return [first, *(Outcome(first.cost * share) for share in shares)]
 
 
+@pytest.mark.slow
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("lucky", (0, 1, 2, 3))
 def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):

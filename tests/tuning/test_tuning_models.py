@@ -102,6 +102,7 @@ def test_large_spaces_are_searched_by_mutation(monkeypatch):
     assert min(t.outcome.cost for t in trials) < trials[0].outcome.cost
 
 
+@pytest.mark.slow
 def test_a_search_stops_at_the_floor():
     of = workload(*softmax_of())
     trials = run_search(of, AnalyticModel(), floor=made_up_cost(chosen(of)))
@@ -145,6 +146,7 @@ def test_a_real_search_leaves_a_bad_start_behind():
 # Models
 
 
+@pytest.mark.slow
 def test_without_xgboost_the_analytic_model_ranks(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.warns(UserWarning, match=r"xgboost is not installed.*tvm-stitch\[tune\]"):

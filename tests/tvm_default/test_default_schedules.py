@@ -100,6 +100,7 @@ class Fails(dlight.ScheduleRule):
         raise AssertionError("consumers of the cache-write stage are not inlined")
 
 
+@pytest.mark.slow
 def test_the_next_rule_takes_what_one_fails_on(monkeypatch):
     rules = default_schedules.default_rules()
     monkeypatch.setattr(default_schedules, "default_rules", lambda: [Fails(), *rules])
@@ -176,6 +177,7 @@ def squeeze_and_excite(dtype: str, channels: int = 8, size: int = 9) -> Case:
     return g.case(build, product(y * gate, project) + x)
 
 
+@pytest.mark.slow
 def test_squeeze_and_excite():
     runs(squeeze_and_excite("float32"), 1e-4)
 

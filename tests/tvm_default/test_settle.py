@@ -106,6 +106,7 @@ def _operators(func: tvm.tirx.PrimFunc) -> int:
     return str(func).count("T.sblock(") - 1
 
 
+@pytest.mark.slow
 def test_a_group_refused_when_emitted_is_taken_apart(monkeypatch):
     refuse_merged(monkeypatch, "for a test")
     n = tvm.tirx.Var("n", "int64")
@@ -131,6 +132,7 @@ def test_the_module_remembers_its_groups_until_they_are_kernels():
     assert not dissolve.group_names(stitched(case.module))
 
 
+@pytest.mark.slow
 def test_a_batch_norm_beside_a_quotient():
     """Emission refused the two as one kernel, and TVM's schedules made 0 of a 1."""
     case = normalised_and_divided()

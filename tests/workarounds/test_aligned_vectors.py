@@ -17,6 +17,7 @@ def norm_of_everything(emit, of, x, w):
     return emit(op.nn.rms_norm(x, w, axes=[0, 1, 2, 3], epsilon=1e-3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_norm_over_all_of_a_symbolic_tensor(dtype):
     """The last step of a row begins where only run time knows: TVM could not compile that."""

@@ -93,6 +93,7 @@ def test_without_a_bound_rows_have_any_length(columns):
     run_softmax(compiled(softmax("float32", 3, (COLUMNS, 50))), 3, columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns, target", [(5, H200), (1500, A100), (20_000, H200)])
 def test_every_variant_is_verified(columns, target):
     """Three reductions and three outputs; kernels under conditions of the host have barriers."""

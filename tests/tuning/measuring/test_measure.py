@@ -261,6 +261,7 @@ def local(monkeypatch):
     runner.close()
 
 
+@pytest.mark.slow
 def test_a_crash_on_the_gpu_loses_one_schedule(local):
     runner, asked = local
     of = workload(*softmax_of(512, 1024))
@@ -287,6 +288,7 @@ def test_a_default_schedule_that_fails_says_so(local, monkeypatch, tmp_path):
     assert outcome.error == "the default schedule failed: no nvrtc"
 
 
+@pytest.mark.slow
 def test_finalists_race(local):
     runner, asked = local
     of = workload(*softmax_of(512, 1024))
@@ -296,6 +298,7 @@ def test_finalists_race(local):
     assert asked.count("race") == 1 and "run" not in asked
 
 
+@pytest.mark.slow
 def test_a_finalist_that_crashes_loses_only_itself(local):
     runner, asked = local
     of = workload(*softmax_of(512, 1024))

@@ -31,6 +31,7 @@ def space_of(found, **settings) -> Space:
     return Space(found.programs, found.groups, DEVICE, NO_BOUNDS, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_schedule_is_there_once_and_legal(kind):
@@ -44,6 +45,7 @@ def test_every_schedule_is_there_once_and_legal(kind):
         assert found.features(schedule).keys() <= set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_analytic_choice_is_one_of_them(kind):
@@ -83,6 +85,7 @@ def test_whatever_is_proposed_and_legal_is_one_of_them(kind):
     assert set(legal_ones) <= {point.schedule.parts[0] for point in space_of(found)}
 
 
+@pytest.mark.slow
 def test_the_table_spans_what_matters():
     mappings = [point.schedule.parts[0] for point in space_of(workload(*softmax_of(512, 4096)))]
     for name in ("threads", "rows", "vector", "steps", "cluster", "residence", "scheme"):
@@ -112,12 +115,14 @@ def test_schedules_are_found_again_by_their_values():
             assert fitted(kind_of(program).search.values_of(program, mapping), problem) == mapping
 
 
+@pytest.mark.slow
 def test_steps_at_once_are_those_of_a_row_outside_of_registers():
     mappings = [p.schedule.parts[0] for p in space_of(workload(*softmax_of(512, 4096)))]
     assert {m.residence for m in mappings if m.unroll} == {"shared", "nowhere"}
     assert {m.unroll for m in mappings} == {0, 2, 8}
 
 
+@pytest.mark.slow
 def test_samples_follow_the_seed():
     space = space_of(workload(*softmax_of()))
     draws = [[space.sample(random.Random(seed)).schedule for _ in range(3)] for seed in (1, 1, 2)]
@@ -142,6 +147,7 @@ def test_mutations_are_near(kind):
     assert sorted(distances)[20] <= 2
 
 
+@pytest.mark.slow
 def test_schemes_that_are_switched_off_are_left_out():
     found = workload(*softmax_of(64, 1024))
     schemes = {p.schedule.scheme for p in space_of(found, schemes=("local", "warp", "regional"))}

@@ -324,6 +324,7 @@ def _library(monkeypatch):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_pipeline_calls_it(_library, dtype):
     def body(emit, x, w, k, v, mask):

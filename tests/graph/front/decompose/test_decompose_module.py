@@ -264,6 +264,7 @@ def torch_models():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["encoder", "image", "row"])
 def test_models_from_torch(name):
