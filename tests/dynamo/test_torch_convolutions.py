@@ -148,6 +148,13 @@ def test_a_step_of_training_is_two_parts(dtype):
 
 
 @pytest.mark.slow
+def test_gradients_lie_as_parameters_do_with_channels_last():
+    model = nn.Sequential(nn.Conv2d(4, 8, 1), nn.ReLU(), nn.Conv2d(8, 8, 3)).bfloat16()
+    x = torch.randn(3, 4, 9, 8).bfloat16().to(memory_format=torch.channels_last)
+    assert len(trained(model.to(memory_format=torch.channels_last), x).parts) == 2
+
+
+@pytest.mark.slow
 def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
     depthwise = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.ReLU()).bfloat16()
     report = trained(depthwise, torch.randn(2, 4, 8, 8).bfloat16())

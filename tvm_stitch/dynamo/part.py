@@ -19,7 +19,7 @@ from tvm_stitch.dynamo.machine import Machine, Results
 from tvm_stitch.dynamo.sizes import Sizes
 from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import Converted, Source
-from tvm_stitch.frontend.torch.layout import Order, inverse, order_of
+from tvm_stitch.frontend.torch.layout import Order, inverse, is_laid
 
 # Bytes of the widest vectors that are loaded, by the kind of device.
 ALIGNMENTS = {"cpu": 64, "cuda": 16}
@@ -114,11 +114,13 @@ def _size(source: Source, given: Sequence[Any]) -> int:
 
 def _turned(order: Order, traced: torch.Tensor) -> Callable[[Any], torch.Tensor] | None:
     """What makes a result of one that comes in this order of dimensions; None if it is that."""
+    if is_laid(traced, order) and all(isinstance(extent, int) for extent in traced.shape):
+        made = torch.empty([traced.shape[axis] for axis in order], device="meta")
+        if made.permute(inverse(order)).stride() != traced.stride():
+            # Dimensions of 1 have any stride; optimizers compare those of gradients and parameters.
+            return methodcaller("as_strided", traced.shape, traced.stride())
     if order == tuple(range(len(order))):
         return None
-    if order != order_of(traced):
-        # They differ in where dimensions of 1 stand; strides are what PyTorch's would be.
-        return methodcaller("view", traced.shape)
     return methodcaller("permute", inverse(order))
 
 

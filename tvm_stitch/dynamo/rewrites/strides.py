@@ -92,7 +92,8 @@ class Strides(ABC):
             raise Unmovable
         order = order_of(before)
         if is_laid(result.meta["val"], order):
-            return result  # other strides of dimensions of 1 are the same memory
+            result.meta["val"] = before  # other strides of dimensions of 1 are the same memory
+            return result
         (output,) = self._graph.find_nodes(op="output")
         if order == tuple(range(before.dim())):
             return self.copied(result, torch.contiguous_format, output)
