@@ -49,7 +49,7 @@ def mixed() -> Case:
 
 def test_a_mixed_model_is_stitched_where_it_can_be():
     verified = check(mixed(), kernels=None)
-    assert len(verified.kernels) == 3
+    assert len(verified.kernels) == 6  # the sum along columns is three
 
 
 @pytest.mark.slow
@@ -75,7 +75,6 @@ def test_a_mixed_model_says_why():
         "conv2d": "a matrix product or convolution: sums along 3 axes",
         "matmul": "a matrix product or convolution: sums over 80 elements, more than 64",
         "sort": "TVM has no TIR for it",
-        "cumsum": "TVM has no TIR for it",
     }
 
 
@@ -115,7 +114,7 @@ def test_axes_that_are_apart():
             lambda emit, x: emit(op.matmul(emit(op.permute_dims(x)), emit(op.tile(x, (1, 100))))),
             "matrix",
         ),
-        (lambda emit, x: emit(op.cumsum(x, 0)), "TVM has no TIR for it"),
+        (lambda emit, x: emit(op.sort(x)), "TVM has no TIR for it"),
     ],
 )
 def test_reasons(build, reason):
