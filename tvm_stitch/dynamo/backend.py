@@ -182,10 +182,10 @@ class GraphCompiler:
         self.log.graphs.append(name)
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
-        if kind == INFERENCE and self._lays_out(device):
-            graph.graph = with_channels_last(graph.graph)
-        with_windows(graph.graph)
         if kind == INFERENCE:
+            if self._lays_out(device):  # of training that, and windows, are the joint graph's
+                graph.graph = with_channels_last(graph.graph)
+            with_windows(graph.graph)
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
         if self.settings.device != LLVM:
             with_aligned_products(graph.graph)

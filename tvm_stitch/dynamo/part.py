@@ -50,14 +50,15 @@ class Part(torch.nn.Module):
         self._has_run = False
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
+        traced = _values(eager.graph)
         self._outputs = [
             _turned(order, value)
-            for order, value in zip(converted.outputs, _values(eager.graph), strict=True)
+            for order, value in zip(converted.outputs, traced, strict=True)
             if order is not None
         ]
         self._empty = [
             (number, partial(torch.empty, value.shape, dtype=value.dtype, device=device))
-            for number, value in enumerate(_values(eager.graph))
+            for number, value in enumerate(traced)
             if converted.outputs[number] is None
         ]
 
@@ -119,9 +120,8 @@ def _turned(order: Order, traced: torch.Tensor) -> Callable[[Any], torch.Tensor]
         if made.permute(inverse(order)).stride() != traced.stride():
             # Dimensions of 1 have any stride; optimizers compare those of gradients and parameters.
             return methodcaller("as_strided", traced.shape, traced.stride())
-    if order == tuple(range(len(order))):
-        return None
-    return methodcaller("permute", inverse(order))
+    back = _unless_plain(inverse(order))
+    return None if back is None else methodcaller("permute", back)
 
 
 def _unless_plain(order: Order) -> Order | None:

@@ -17,8 +17,6 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from tvm_stitch.dynamo.rewrites.counted import counted
 
 _aten = torch.ops.aten
-_LONGEST = 1 << 16
-"""Elements of an index that is worked out."""
 
 
 def with_repeats_summed(graph: fx.Graph) -> None:
@@ -66,10 +64,12 @@ def _factors(put: fx.Node) -> dict[int, int] | None:
 def _factor(index: fx.Node, extent: Any, dims: int) -> int | None:
     """How often an index has each position, in order, along the first of its dimensions."""
     count = index.meta["val"].numel()
-    if not isinstance(extent, int) or not isinstance(count, int) or not 0 < count <= _LONGEST:
+    if not isinstance(extent, int) or not isinstance(count, int) or not count:
         return None
     if index.meta["val"].shape != (count, *[1] * (dims - 1)) or count % extent:
         return None
     value = counted(index)
-    wanted = torch.arange(count) // (count // extent)
-    return count // extent if value is not None and value.flatten().equal(wanted) else None
+    if value is None:
+        return None
+    factor = count // extent
+    return factor if value.flatten().equal(torch.arange(count) // factor) else None

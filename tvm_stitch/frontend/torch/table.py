@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
-from tvm_stitch.frontend.torch.ops.images import MOST_PLACES
 from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
+from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
 from tvm_stitch.graph.front.scatter_add import LONGEST, MOST_ROWS
 
 
@@ -37,7 +37,7 @@ def table() -> str:
         f"by more than {MOST_WRITES} writes (whole rows aside, added to a table of at most",
         f"{MOST_ROWS:,} rows of {LONGEST:,} elements, and sums at positions that are known when",
         "graphs are compiled, as gradients of interpolations are) or is made of a window of more",
-        f"than {MOST_PLACES}, and",
+        f"than {MOST_WRITTEN}, and",
         "products that sum over more than 64 elements or have more than 256 columns, of float32,",
         "or of halves where they have fewer than 16 rows, both where parts cannot call cuBLASLt,",
         "or have sizes that change. Convolutions and their gradients are, where parts cannot call",

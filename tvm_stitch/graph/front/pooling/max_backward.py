@@ -20,14 +20,12 @@ from tvm import relax, te, tirx
 from tvm.ir import Call
 
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, has_shape
-from tvm_stitch.graph.front.pooling.windows import Windows
+from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
 from tvm_stitch.stages.stage import as_int64
 
 Expr = Any
 Reducer = Callable[..., Expr]
 Combine = Callable[[Expr, Expr], Expr]
-# Elements of a window that are written one behind the other.
-MOST_WRITTEN = 25
 _INT8_MAX = 127
 
 

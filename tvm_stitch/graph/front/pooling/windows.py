@@ -13,6 +13,8 @@ from typing import Any
 from tvm import tirx
 
 Expr = Any
+MOST_WRITTEN = 25
+"""Elements of a window that are written one behind the other."""
 
 
 @dataclass(frozen=True, eq=False)

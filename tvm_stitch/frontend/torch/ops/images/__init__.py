@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tvm_stitch.frontend.torch.call import Converter
 from tvm_stitch.frontend.torch.ops.images import convolution, windows
-from tvm_stitch.frontend.torch.ops.images.windows import MOST_PLACES
 
 OPERATORS: dict[str, Converter] = {**convolution.OPERATORS, **windows.OPERATORS}
 
-__all__ = ["MOST_PLACES", "OPERATORS"]
+__all__ = ["OPERATORS"]

@@ -14,12 +14,10 @@ from tvm import relax, te, tirx
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, dims, is_float, rank, wide
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.graph.front.pooling.windows import Windows, share_of
+from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows, share_of
 from tvm_stitch.stages.extremes import is_nan
 
 _op = relax.op
-# Elements of a window are written one behind the other.
-MOST_PLACES = 25
 
 
 def per_dimension(given: Sequence[int], spatial: int) -> tuple[int, ...]:
@@ -190,8 +188,8 @@ def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
     sides = list(zip(made, given, strict=True))
     spans = [[share_of(at, *side) for at in range(side[0])] for side in sides]  # type: ignore[arg-type]
     longest = [max(end - start for start, end in each) for each in spans]
-    if longest[0] * longest[1] > MOST_PLACES:
-        raise TorchError(f"windows of more than {MOST_PLACES} elements")
+    if longest[0] * longest[1] > MOST_WRITTEN:
+        raise TorchError(f"windows of more than {MOST_WRITTEN} elements")
 
     def summed(tensor: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
@@ -232,8 +230,8 @@ def _window(
     if not is_float(of):
         raise TorchError(f"windows of {of}")
     size = per_dimension(kernel_size, 2)
-    if size[0] * size[1] > MOST_PLACES:
-        raise TorchError(f"windows of more than {MOST_PLACES} elements")
+    if size[0] * size[1] > MOST_WRITTEN:
+        raise TorchError(f"windows of more than {MOST_WRITTEN} elements")
     steps = per_dimension(stride, 2) if stride else size
     around, apart = per_dimension(padding, 2), per_dimension(dilation, 2)
     first = rank(x) - (3 if call.channels_last else 2)
