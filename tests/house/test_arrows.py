@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -38,21 +39,26 @@ def imports(module: str) -> set[str]:
     return found & set(MODULES) - {module}
 
 
-IMPORTS = {module: imports(module) for module in MODULES}
-# A package's __init__ says what is public; whoever needs a part of it imports that.
-PARTS = {module: found - {"tvm_stitch"} for module, found in IMPORTS.items()}
+@cache
+def all_imports() -> dict[str, set[str]]:
+    return {module: imports(module) for module in MODULES}
+
+
+def parts() -> dict[str, set[str]]:
+    """A package's __init__ says what is public; whoever needs a part of it imports that."""
+    return {module: found - {"tvm_stitch"} for module, found in all_imports().items()}
 
 
 def test_no_module_imports_itself_by_way_of_others():
     try:
-        TopologicalSorter(PARTS).prepare()
+        TopologicalSorter(parts()).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
 def test_rooms_of_the_kernel_import_what_is_below():
     level = {room: number for number, rooms in enumerate(KERNEL) for room in rooms}
-    for module, found in IMPORTS.items():
+    for module, found in all_imports().items():
         own = [room for room in level if is_in(module, room)]
         for imported in found if own else ():
             other = [room for room in level if is_in(imported, room)]
@@ -70,7 +76,7 @@ def test_every_module_of_the_kernel_is_in_a_room():
 def test_what_a_room_must_not_know(room):
     found = [
         (module, imported)
-        for module, wanted in IMPORTS.items()
+        for module, wanted in all_imports().items()
         for imported in wanted
         if is_in(module, room) and any(is_in(imported, other) for other in FORBIDDEN[room])
     ]

@@ -138,8 +138,14 @@ def programs_of(name: str):
     return read_programs(function)
 
 
-SCHEDULED = [name for name in KERNELS if SCHEDULE_ATTRIBUTE in golden_kernel(name).attrs]
-PRODUCTS = [name for name in KERNELS if TILES_ATTRIBUTE in golden_kernel(name).attrs]
+PRODUCTS = ("product_by_warpgroups", "product_on_tensor_cores")
+SCHEDULED = [name for name in KERNELS if name not in PRODUCTS]
+
+
+def test_what_is_read_of_a_kernel_is_what_it_says():
+    by_tiles = [name for name in KERNELS if TILES_ATTRIBUTE in golden_kernel(name).attrs]
+    assert by_tiles == [name for name in KERNELS if name in PRODUCTS]
+    assert all(SCHEDULE_ATTRIBUTE in golden_kernel(name).attrs for name in SCHEDULED)
 
 
 def test_no_thread_needs_its_stack(compiled):

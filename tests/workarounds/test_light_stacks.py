@@ -36,15 +36,17 @@ def test_the_intrinsics_are_there_and_stacks_as_they_were():
 
 
 def test_frames_are_those_of_the_stack():
-    found = light_stacks._frames()
+    found = light_stacks.frames()
     usual = [frame for frame, _ in traceback.walk_stack(sys._getframe())]
     assert [each.frame for each in found] == usual
     assert found[0].function == "test_frames_are_those_of_the_stack"
-    assert found[0].code_context is None
+    assert found[0].code_context == ["    found = light_stacks.frames()\n"]
+    assert light_stacks.frames(0)[0].code_context is None
 
 
 def test_stacks_are_as_they_were_after_an_error(monkeypatch):
     monkeypatch.delitem(sys.modules, light_stacks.INTRINSICS, raising=False)
+    monkeypatch.setattr(inspect, "stack", lambda context=1: [])  # conftest's are light ones too
     usual = inspect.stack
     with pytest.raises(ValueError), light_stacks.quick_import_of_intrinsics():
         assert inspect.stack is not usual
