@@ -160,6 +160,24 @@ def test_what_others_read_is_not_swallowed():
     assert found.bias and not found.relu
 
 
+def test_the_sum_of_two_convolutions_is_one_of_them_alone():
+    """A residual block whose shortcut is a convolution, each with a bias."""
+
+    def body(emit, x, y, w, v, b, c):
+        h = emit(op.add(emit(op.nn.conv2d(x, w, padding=1)), b))
+        return emit(op.nn.relu(emit(op.add(h, emit(op.add(emit(op.nn.conv2d(y, v)), c))))))
+
+    bias = (1, 6, 1, 1)
+    mod = module(body, (2, 4, 5, 5), (2, 3, 5, 5), (6, 4, 3, 3), (6, 3, 1, 1), bias, bias)
+    check(mod, count=2)
+    found, refused = calls(mod)
+    assert [(each.bias, each.residual, each.relu) for each in found] == [
+        (True, False, False),
+        (True, True, True),
+    ]
+    assert not refused
+
+
 def test_grouped_convolutions_end_with_nothing():
     def body(emit, x, w, b):
         return emit(op.nn.relu(emit(op.add(emit(op.nn.conv2d(x, w, groups=4)), b))))

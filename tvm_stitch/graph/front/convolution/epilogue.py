@@ -6,7 +6,7 @@ operators behind it that nobody else reads. Knows nothing of calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import tvm_ffi
@@ -41,8 +41,9 @@ def fused(
     convolution: Convolution,
     only_reader: Mapping[relax.Var, relax.VarBinding],
     definition: Definition,
+    taken: Collection[relax.Var] = (),
 ) -> Fused:
-    """A convolution with as much behind it as cuDNN takes.
+    """A convolution with as much behind it as cuDNN takes, and no other convolution has `taken`.
 
     `only_reader` has, for every variable that one binding of the block alone reads, that binding.
     """
@@ -51,7 +52,7 @@ def fused(
         # cuDNN's kernels of grouped convolutions that end with more are slow: 7 x 7 by channels of
         # 16 x 96 x 56 x 56 halves takes 611 us with a bias and ReLU on an H200, 45 us without.
         return found
-    while (reader := only_reader.get(found.result)) is not None:
+    while (reader := only_reader.get(found.result)) is not None and reader.var not in taken:
         longer = _with(found, reader, definition)
         if longer is None:
             break

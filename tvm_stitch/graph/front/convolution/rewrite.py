@@ -109,7 +109,8 @@ def _transposed(call: Call) -> GenericConst:
 def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
     """What a library computes of a block."""
     readers, definition = only_readers(block.bindings), definitions(block.bindings)
-    found = []
+    found: list[Fused] = []
+    taken: set[relax.Var] = set()  # the sum of two convolutions is the first one's alone
     for binding in block.bindings:
         if isinstance(binding, relax.VarBinding) and is_convolution(binding.value):
             convolution = convolution_of(binding.value)
@@ -120,5 +121,7 @@ def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
             if convolution.what == WEIGHT:
                 convolution, call = with_all_rows(convolution, binding.value, definition)
                 binding = relax.VarBinding(binding.var, call)
-            found.append(fused(binding, convolution, readers, definition))
+            chain = fused(binding, convolution, readers, definition, taken)
+            taken |= {*chain.members, chain.result}
+            found.append(chain)
     return found
