@@ -34,6 +34,7 @@ from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_sube
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
+from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
@@ -148,6 +149,7 @@ class GraphCompiler:
         try:
             if self._lays_out(device):
                 joint.graph = with_channels_last(joint.graph)
+            with_offsets(joint.graph)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)

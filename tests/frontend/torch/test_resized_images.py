@@ -131,8 +131,8 @@ def test_batches_that_change_are_ours():
     [
         ((2, 16, 16, 16), {"mode": "bilinear"}, (1, 1)),
         ((2, 16, 16, 16), {"mode": "nearest"}, (1, 1)),
-        ((2, 16, 16, 16), {"mode": "bicubic"}, (1, 2)),  # 64 loads an element, or 8 and 8
-        ((2, 4, 8, 8, 8), {"mode": "trilinear"}, (1, 3)),
+        ((8, 64, 64, 64), {"mode": "bicubic"}, (1, 2)),  # 64 loads an element, or 8 and 8
+        ((2, 16, 16, 32, 32), {"mode": "trilinear"}, (1, 2)),
     ],
 )
 def test_launches(shape, how, launches):
