@@ -14,6 +14,8 @@ from torch._dynamo import disable
 from torch._dynamo.utils import counters, flatten_graph_inputs
 from torch._functorch.aot_autograd import aot_module_simplified
 
+from tvm_stitch.frontend.torch.decompositions import interpolations_left_whole
+
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
 
@@ -35,7 +37,8 @@ def traced(
 
     counters["aot_autograd"]["total"] += 1
     try:
-        function = aot_module_simplified(graph, inputs, bw_compiler=backward, **settings)
+        with interpolations_left_whole():
+            function = aot_module_simplified(graph, inputs, bw_compiler=backward, **settings)
     except Exception:
         counters["aot_autograd"]["not_ok"] += 1
         raise

@@ -33,9 +33,8 @@ from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
-from tvm_stitch.dynamo.rewrites.known_windows import with_windows
 from tvm_stitch.dynamo.rewrites.mutations import Copies
-from tvm_stitch.dynamo.rewrites.repeats import with_repeats_summed
+from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
@@ -145,14 +144,12 @@ class GraphCompiler:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """The forward and the backward graph of one that does both, whose tensors lie as in both.
 
-        What forward keeps for backward lies as its graph says, so that layouts are chosen before;
-        and it keeps indices that are counted out, of which backward alone knows nothing.
+        What forward keeps for backward lies as its graph says, so that layouts are chosen before.
         """
         try:
-            with_repeats_summed(joint.graph)
             if self._lays_out(device):
                 joint.graph = with_channels_last(joint.graph)
-            with_windows(joint.graph)
+            with_offsets(joint.graph)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
@@ -183,9 +180,8 @@ class GraphCompiler:
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE:
-            if self._lays_out(device):  # of training that, and windows, are the joint graph's
+            if self._lays_out(device):  # of training that is the joint graph's
                 graph.graph = with_channels_last(graph.graph)
-            with_windows(graph.graph)
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
         if self.settings.device != LLVM:
             with_aligned_products(graph.graph)

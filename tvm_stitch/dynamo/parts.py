@@ -18,7 +18,7 @@ from tvm_stitch.dynamo.components import pieces
 from tvm_stitch.dynamo.levels import levels
 from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch import operator_name
-from tvm_stitch.frontend.torch.ops import VIEWS
+from tvm_stitch.frontend.torch.ops import INTERPOLATIONS, VIEWS
 
 PREFIX = "stitched_"
 
@@ -34,7 +34,7 @@ def split(
     found = levels(graph_module.graph, is_ours, returned_last)
     for nodes in (each for level in found for each in _by_device(level)):
         kept = _without_outer_views(graph_module.graph, set(nodes))
-        if sum(map(computes, kept)) >= smallest:
+        if sum(map(computes, kept)) >= smallest or any(map(_gains_alone, kept)):
             # In the graph's order, so that equal layers become equal parts.
             ordered = [node for node in graph_module.graph.nodes if node in kept]
             parts += [dict.fromkeys(piece) for piece in pieces(ordered, computes)]
@@ -68,6 +68,14 @@ def is_view(node: fx.Node) -> bool:
 def computes(node: fx.Node) -> bool:
     """Whether a node is work."""
     return node.target is not operator.getitem and not is_view(node)
+
+
+def _gains_alone(node: fx.Node) -> bool:
+    """Whether a node is better ours with nothing beside it.
+
+    PyTorch's kernels loop over the channels in a thread, and add gradients to memory, atomically.
+    """
+    return node.op == "call_function" and operator_name(node.target) in INTERPOLATIONS
 
 
 def _without_outer_views(graph: fx.Graph, part: set[fx.Node]) -> set[fx.Node]:

@@ -24,7 +24,7 @@ class Settings:
         kernels that a GPU would run, thread by thread on this machine, slow and watched. "llvm"
         compiles what lies on the CPU with TVM's LLVM target, without stitching.
     target: the GPU that "cpu-executor" and `explain` plan for, as TVM names it.
-    smallest_part: parts of fewer operators, views apart, stay PyTorch's.
+    smallest_part: parts of fewer operators, views apart, stay PyTorch's; but for interpolations.
     stitching: Options of the stitching passes.
     database: the path of a record store that `tvm_stitch.tune` wrote.
     cuda_graphs: capture graphs on a GPU and replay them, as torch.compile's mode "reduce-overhead"

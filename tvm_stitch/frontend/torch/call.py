@@ -24,7 +24,6 @@ from tvm.s_tir import renew_defs
 
 from tvm_stitch.frontend.torch.dtypes import HALVES, is_float, name_of, wide
 from tvm_stitch.frontend.torch.symbols import Dim, Symbols
-from tvm_stitch.frontend.torch.windows import Window
 
 Expr = Any
 """A Relax expression. TVM's classes carry no types that a checker could use."""
@@ -72,8 +71,6 @@ class Call:
     symbols: Symbols
     # Images come, and go, with their channels behind the extents; else behind the batch.
     channels_last: bool = False
-    # Of a sum at indices that are known: for each, the updates that may go to a place.
-    windows: tuple[Window, ...] = ()
 
     @property
     def dtype(self) -> str:

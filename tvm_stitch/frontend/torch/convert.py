@@ -24,7 +24,6 @@ from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.frontend.torch.layout import Order, is_empty, is_laid, order_of
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
 from tvm_stitch.frontend.torch.symbols import Symbols
-from tvm_stitch.frontend.torch.windows import WINDOWS
 from tvm_stitch.frontend.torch.writer import Laid, Writer, operator_name
 from tvm_stitch.stages.stage import Refused
 
@@ -131,7 +130,6 @@ class _Trial:
         self.node = node
         given = fx.map_arg((node.args, dict(node.kwargs)), lambda n: _Described(n.meta.get("val")))
         self.key = f"{node.target}{given}{_Described(node.meta.get('val'))}"
-        self.key += f"{node.meta.get(WINDOWS)}"
         if node.target is torch.ops.aten.as_strided.default:
             source = node.args[0].meta["val"]  # type: ignore[union-attr]
             self.key += f"{source.stride()}{source.storage_offset()}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp.decompositions import upsample_compute_output_size
+from torch._prims_common import suggest_memory_format
 
 _aten = torch.ops.aten
 # Core operators that are better as stages: norms, whose statistics then share a kernel with all
@@ -39,6 +43,21 @@ _CONVERTED = (
     _aten.lerp,
     _aten.select_scatter,
 )
+# Left whole where sizes are known, so that their gradients are operators too: written out, these
+# add at indices.
+_INTERPOLATIONS = (
+    _aten.upsample_linear1d,
+    _aten.upsample_bilinear2d,
+    _aten.upsample_trilinear3d,
+    _aten.upsample_bicubic2d,
+    _aten.upsample_nearest1d,
+    _aten.upsample_nearest2d,
+    _aten.upsample_nearest3d,
+    _aten._upsample_nearest_exact1d,
+    _aten._upsample_nearest_exact2d,
+    _aten._upsample_nearest_exact3d,
+)
+_WRITTEN_BY = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
 def _norms(
@@ -63,7 +82,77 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     table[_aten.native_group_norm.default] = _group_norm
-    return {operator: write for operator, write in table.items() if operator not in kept}
+    kept.update(packet.default for packet in _INTERPOLATIONS)
+    written = {operator: write for operator, write in table.items() if operator not in kept}
+    return {**written, **_at_sizes()}
+
+
+@cache
+def _at_sizes() -> dict[Any, Callable[..., Any]]:
+    """Interpolations to a size or by a factor, as operators of both."""
+    written = {packet: packet.vec.py_kernels[_WRITTEN_BY[0]] for packet in _INTERPOLATIONS}
+    return {packet.vec: partial(_at_size, packet, by) for packet, by in written.items()}
+
+
+def _at_size(
+    packet: Any,
+    written: Callable[..., torch.Tensor],
+    input: torch.Tensor,
+    output_size: Sequence[int] | None,
+    *how: Any,
+) -> torch.Tensor:
+    """An interpolation of known sizes as one operator; others as PyTorch writes them out."""
+    *settings, factors = how
+    size = upsample_compute_output_size(input.shape, output_size, factors)
+    if not all(isinstance(each, int) for each in (*input.shape[2:], *size)):
+        return written(input, output_size, *how)
+    result: torch.Tensor = packet.default(input, size, *settings, *(factors or [None] * len(size)))
+    return result
+
+
+@contextmanager
+def interpolations_left_whole() -> Iterator[None]:
+    """While graphs are traced: PyTorch writes interpolations out before it differentiates them."""
+    with ExitStack() as stack:
+        for operator, write in _at_sizes().items():
+            packet = operator.overloadpacket
+            gradient = getattr(_aten, f"{packet.__name__}_backward").default
+            stack.enter_context(_dispatched(operator, dict.fromkeys(_WRITTEN_BY, write)))
+            stack.enter_context(_dispatched(packet.default, {}))
+            stack.enter_context(_dispatched(gradient, {DispatchKey.Meta: _gradient_traced}))
+        yield
+
+
+def _gradient_traced(
+    gradient: torch.Tensor, output_size: Sequence[int], input_size: Sequence[int], *how: Any
+) -> torch.Tensor:
+    """What PyTorch says of a gradient, also of a batch that changes, which most do not know of."""
+    layout = suggest_memory_format(gradient)
+    return torch.empty(
+        input_size, dtype=gradient.dtype, device=gradient.device, memory_format=layout
+    )
+
+
+@contextmanager
+def _dispatched(
+    operator: torch._ops.OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]
+) -> Iterator[None]:
+    """An operator with other kernels in Python for what is written out."""
+    usual = dict(operator.py_kernels)
+    others = {key: each for key, each in usual.items() if key not in _WRITTEN_BY}
+    try:
+        _dispatch(operator, {**others, **kernels})
+        yield
+    finally:
+        _dispatch(operator, usual)
+
+
+def _dispatch(
+    operator: torch._ops.OpOverload, kernels: dict[DispatchKey, Callable[..., Any]]
+) -> None:
+    operator.py_kernels.clear()
+    operator.py_kernels.update(kernels)
+    operator._dispatch_cache.clear()
 
 
 @cache

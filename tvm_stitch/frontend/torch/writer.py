@@ -40,7 +40,6 @@ from tvm_stitch.frontend.torch.ops import (
 )
 from tvm_stitch.frontend.torch.source_lines import span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
-from tvm_stitch.frontend.torch.windows import WINDOWS
 from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND
 
 ENTRY = "main"
@@ -197,10 +196,7 @@ class Writer:
             else:
                 positional.append(known)
         result_as_laid = _permuted(traced, order)
-        windows = node.meta.get(WINDOWS, ())
-        call = Call(
-            node.target, given, result_as_laid, self.builder, self.symbols, of_images, windows
-        )
+        call = Call(node.target, given, result_as_laid, self.builder, self.symbols, of_images)
         result = converter(call, *positional, **named)
         _check(result, result_as_laid, self.symbols)
         if order is None:

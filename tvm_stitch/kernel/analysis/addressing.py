@@ -244,7 +244,8 @@ class Frame:
 
     def _stride(self, index: Expr) -> Stride:
         if any(_mentions(i, COLUMN) for read in find_reads(index) for i in read.load.indices):
-            return Stride.GATHER
+            # A position that is read may be that of several side by side, as of all channels.
+            return Stride.UNIT if self._in_pieces(index) else Stride.GATHER
         if not _mentions(index, COLUMN):
             return Stride.UNIFORM
         step = substitute(index, {COLUMN: COLUMN + 1}) - index
@@ -255,13 +256,17 @@ class Frame:
 
     def _broken_stride(self, index: Expr) -> Stride:
         """The stride of an index with divisions, such as column // 64 or column % 64."""
-        if self.contiguous(index, 8) or self.contiguous(index, 4):
+        if self._in_pieces(index):
             return Stride.UNIT
         bound = self.analyzer.const_int_bound(index)
         columns = NOMINAL.size(self.program.space.columns)
         if bound.max_value - bound.min_value < columns // 4:
             return Stride.BROADCAST
         return Stride.GATHER
+
+    def _in_pieces(self, index: Expr) -> bool:
+        """Whether neighbours lie side by side, up to where the index breaks."""
+        return self.contiguous(index, 8) or self.contiguous(index, 4)
 
 
 @memoized

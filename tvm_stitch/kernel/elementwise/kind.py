@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
 from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
@@ -25,14 +26,19 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
     tiling_of,
 )
 from tvm_stitch.kernel.ir.mapping import WARP, Flat, Transposed
-from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Expr, constant
 
 FLAT_THREADS = 256
+# Loads of an element from anywhere, from which on a thread has one element: neighbours read
+# neighbouring memory, and with 8 elements each a warp's load touches 8 lines in place of one.
+# Worked out, not measured: the gradient of an image enlarged twice has 16.
+MOST_GATHERS = 5
 
 
 def _candidates(problem: Problem[Program]) -> Iterator[Flat]:
@@ -46,7 +52,7 @@ def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
     tiling = find_tiling(program)
     if tiling is not None and "regional" in problem.schemes:
         yield tile_mapping(tiling, vector_width(program))
-    mapping = Flat(FLAT_THREADS, vector_width(program), 1)
+    mapping = Flat(FLAT_THREADS, 1 if _gathers(program) else vector_width(program), 1)
     total = program.elements_expected
     wanted = 2 * device.multiprocessors
     while total is not None and mapping.vector > 1 and -(-total // mapping.reach) < wanted:
@@ -55,6 +61,15 @@ def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
     while total is not None and mapping.threads > WARP and -(-total // mapping.reach) < wanted:
         mapping = replace(mapping, threads=mapping.threads // 2)
     yield mapping
+
+
+@memoized
+def _gathers(program: Program) -> bool:
+    """Whether an element is made of many that lie apart."""
+    frame = Frame(program)
+    reads = program.reads_at(Where.OTHER)
+    found = [frame.address(stage, read) for stage, read in reads if read.buffer in program.inputs]
+    return len({each.key for each in found if each.stride is Stride.GATHER}) > MOST_GATHERS
 
 
 def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:

@@ -41,11 +41,15 @@ ELEMENTWISE = frozenset(FAMILIES["element-wise"]) | movement.ELEMENTWISE
 IMAGES = frozenset(images.OPERATORS)
 """Those that can be told that channels lie innermost."""
 
+INTERPOLATIONS = frozenset(images.interpolation.OPERATORS)
+"""Those between images' elements, and their gradients."""
+
 __all__ = [
     "ALONG",
     "ELEMENTWISE",
     "FAMILIES",
     "IMAGES",
+    "INTERPOLATIONS",
     "LEFT",
     "OPERATORS",
     "PRODUCTS",

@@ -40,8 +40,7 @@ from tvm_stitch.stages.extremes import larger, smaller
 _op = relax.op
 _ZERO = tirx.const(0, "int64")
 # Writes that an element is compared with. At 16 the indices that come from the cache are 32 bytes
-# for every byte of a float32 that goes to memory: what takes about as long. So it is where each
-# write is compared with as many elements.
+# for every byte of a float32 that goes to memory: what takes about as long.
 MOST_WRITES = 16
 
 
@@ -185,51 +184,8 @@ def _index_put(
         ]
         rows = [*layout.shape, *extents[len(places) :]]
         return _rows_added(call, x, places, call.emit(_op.broadcast_to(values, rows)))
-    if accumulate and call.windows and not _is_few(layout.shape):
-        return _added(call, x, _near(call, x, indices, values))
     writes = _put(call, x, indices, values)
     return _added(call, x, writes) if accumulate else _overwritten(call, x, writes)
-
-
-def _near(call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr) -> _Writes:
-    """Every element has the updates of its windows, which are known, to ask whether they hit it."""
-    windows, layout = call.windows, Layout.of(call, indices)
-    lengths = [each.length for each in windows]
-    elements, updates = (
-        prod(getattr(each, of) for each in windows) for of in ("extent", "updates")
-    )
-    count = prod(lengths)
-    if count > MOST_WRITES and count * elements > MOST_WRITES * updates:
-        raise TorchError(f"more than {MOST_WRITES} elements that a write is compared with")
-    places = [index_of(call, index) for index in indices if index is not None]
-
-    def asked(at: Sequence[Any], write: Any) -> list[Any]:
-        """The position of a write among the indices; beyond them where there is none."""
-        of_index = [_ZERO] * len(layout.shape)
-        steps = _unravelled(write, lengths)
-        for axis, window, step in zip(layout.axes, windows, steps, strict=True):
-            first = tirx.floordiv(_int64(at[axis]) * window.updates, window.extent)
-            of_index[window.dim] = first + window.first + step
-        return of_index
-
-    def hits(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
-        of_index = asked(at, write)
-        inside = [
-            limit
-            for place, window in ((of_index[each.dim], each) for each in windows)
-            for limit in (place >= _ZERO, place < immediate(window.updates, "int64"))
-        ]
-        same = [
-            tirx.EQ(picked(tensor, of_index), _int64(at[axis]))
-            for axis, tensor in zip(layout.axes, given[:-1], strict=True)
-        ]
-        return tirx.if_then_else(tirx.all(*inside), tirx.all(*same), tirx.const(False, "bool"))
-
-    def value(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
-        others = [place for axis, place in enumerate(at) if axis not in layout.axes]
-        return picked(given[-1], layout.together(asked(at, write), others))
-
-    return _Writes(count, (*places, values), hits, value)
 
 
 def _places(call: Call, index: Expr, shape: Sequence[Dim], extent: Dim) -> Expr:

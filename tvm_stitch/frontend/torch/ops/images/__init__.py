@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tvm_stitch.frontend.torch.call import Converter
-from tvm_stitch.frontend.torch.ops.images import convolution, windows
+from tvm_stitch.frontend.torch.ops.images import convolution, interpolation, windows
 
-OPERATORS: dict[str, Converter] = {**convolution.OPERATORS, **windows.OPERATORS}
+OPERATORS: dict[str, Converter] = {
+    **convolution.OPERATORS,
+    **interpolation.OPERATORS,
+    **windows.OPERATORS,
+}
 
 __all__ = ["OPERATORS"]

@@ -5,19 +5,31 @@ Where a call says so, images come with their channels innermost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product, starmap
 from typing import Any
 
 from tvm import relax, te, tirx
 
 from tvm_stitch.errors import TorchError
-from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, dims, is_float, rank, wide
+from tvm_stitch.frontend.torch.call import (
+    Call,
+    Converter,
+    Dim,
+    Expr,
+    dims,
+    dtype,
+    is_float,
+    rank,
+    wide,
+)
 from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows, share_of
 from tvm_stitch.stages.extremes import is_nan
 
 _op = relax.op
+
+Numbered = Callable[[Sequence[Any]], Iterator[tuple[Any, list[Any], Any]]]
 
 
 def per_dimension(given: Sequence[int], spatial: int) -> tuple[int, ...]:
@@ -41,13 +53,33 @@ def _largest_of_windows(
     values, _places = call.result
     to = name_of(values.dtype)
     window = _window(call, x, to, kernel_size, stride, padding, dilation)
+    return _largest(call, x, window, window.places)
+
+
+def _largest_with_offsets(
+    call: Call,
+    x: Expr,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+) -> tuple[Expr, Expr]:
+    """The same, and its number in the window."""
+    values, _offsets = call.result
+    window = _window(call, x, name_of(values.dtype), kernel_size, stride, padding, (1,))
+    return _largest(call, x, window, window.numbered)
+
+
+def _largest(call: Call, x: Expr, window: _Window, numbered: Numbered) -> tuple[Expr, Expr]:
+    values, places = call.result
+    to, numbers = name_of(values.dtype), name_of(places.dtype)
     shape, of = call.symbols.extents(values.shape), wide(to)
     least = tirx.const(-float("inf"), of)
 
     def largest(source: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
             found, strange = least, tirx.const(False, "bool")
-            for inside, place, _number in window.places(at):
+            for inside, place, _number in numbered(at):
                 value = source(*place).astype(of)
                 found = tirx.max(found, tirx.if_then_else(inside, value, least))
                 nothing = tirx.const(0.0, of)
@@ -61,15 +93,15 @@ def _largest_of_windows(
         """The last that is not a number, else the first that is the largest."""
 
         def element(*at: Any) -> Any:
-            found, strange = tirx.const(-1, "int64"), tirx.const(-1, "int64")
-            all_places, no = list(window.places(at)), tirx.const(False, "bool")
+            found, strange = tirx.const(-1, numbers), tirx.const(-1, numbers)
+            all_places, no = list(numbered(at)), tirx.const(False, "bool")
             for inside, place, number in reversed(all_places):
                 equal = tirx.if_then_else(inside, tirx.EQ(source(*place), largest(*at)), no)
                 found = tirx.Select(equal, number, found)
             for inside, place, number in all_places:
                 is_strange = tirx.if_then_else(inside, is_nan(source(*place)), no)
                 strange = tirx.Select(is_strange, number, strange)
-            return tirx.Select(strange >= tirx.const(0, "int64"), strange, found)
+            return tirx.Select(strange >= tirx.const(0, numbers), strange, found)
 
         return te.compute(shape, element, name="place")
 
@@ -120,10 +152,44 @@ def _gradient_of_largest(
     window = _window(call, x, call.dtype, kernel_size, stride, padding, dilation)
     first, width = window.first, dims(x)[window.first + 1]
 
-    def gathered(given: te.Tensor, largest: te.Tensor, at: Sequence[Any], place: list[Any]) -> Any:
-        number = (at[first] * width + at[first + 1]).astype("int64")
+    def number(at: Sequence[Any], _offsets: Sequence[Any]) -> Any:
+        return (at[first] * width + at[first + 1]).astype("int64")
+
+    return _given_to(call, window, number, gradient, places)
+
+
+def _gradient_by_offsets(
+    call: Call,
+    gradient: Expr,
+    x: Expr,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    places: Expr,
+) -> Expr:
+    """The same, where its number in the window is known."""
+    window = _window(call, x, call.dtype, kernel_size, stride, padding, (1,))
+
+    def number(_at: Sequence[Any], offsets: Sequence[Any]) -> Any:
+        row, column = offsets
+        return (row * kernel_size[1] + column).astype(dtype(places))
+
+    return _given_to(call, window, number, gradient, places)
+
+
+def _given_to(call: Call, window: _Window, number: Any, gradient: Expr, places: Expr) -> Expr:
+    """The gradients of windows whose largest element has the number of this one."""
+
+    def gathered(
+        given: te.Tensor,
+        largest: te.Tensor,
+        at: Sequence[Any],
+        place: list[Any],
+        offsets: Sequence[Any],
+    ) -> Any:
         of = wide(call.dtype)
-        is_this = tirx.EQ(largest(*place), number)
+        is_this = tirx.EQ(largest(*place), number(at, offsets))
         return tirx.Select(is_this, given(*place).astype(of), tirx.const(0.0, of))
 
     return _gathered(call, window, gathered, gradient, places)
@@ -143,7 +209,9 @@ def _gradient_of_mean(
     """Of each element, its share of the gradients of windows that have it."""
     window, of = _window(call, x, call.dtype, kernel_size, stride, padding, (1,)), wide(call.dtype)
 
-    def gathered(given: te.Tensor, _at: Sequence[Any], place: list[Any]) -> Any:
+    def gathered(
+        given: te.Tensor, _at: Sequence[Any], place: list[Any], _offsets: Sequence[Any]
+    ) -> Any:
         if divisor_override is None:
             shared = window.count(place, count_include_pad).astype(of)
         else:
@@ -160,8 +228,9 @@ def _gathered(call: Call, window: _Window, gathered: Any, gradient: Expr, *other
     def summed(*tensors: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
             total = nothing = tirx.const(0.0, of)
-            for inside, place in window.windows(at, counts):
-                total += tirx.if_then_else(inside, gathered(*tensors, at, place), nothing)
+            for inside, place, offsets in window.windows(at, counts):
+                value = gathered(*tensors, at, place, offsets)
+                total += tirx.if_then_else(inside, value, nothing)
             return total.astype(to)
 
         return te.compute(call.shape, element, name="gradient")
@@ -266,8 +335,17 @@ class _Window:
             place[self.first : self.first + 2] = where
             yield inside, place, (where[0] * width + where[1]).astype("int64")
 
-    def windows(self, at: Sequence[Any], counts: Sequence[Dim]) -> Iterator[tuple[Any, list[Any]]]:
-        """Whether it is there, and its place; of each window that an element may be in, in order.
+    def numbered(self, at: Sequence[Any]) -> Iterator[tuple[Any, list[Any], Any]]:
+        """The same of each element, but its number in the window, which is a byte."""
+        for number, (inside, place, _number) in enumerate(self.places(at)):
+            yield inside, place, tirx.const(number, "int8")
+
+    def windows(
+        self, at: Sequence[Any], counts: Sequence[Dim]
+    ) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+        """Whether it is there, its place, and where in it the element is along both axes.
+
+        Of each window that an element may be in, in their order.
 
         `counts` are the extents of what has an element for each window.
         """
@@ -281,7 +359,7 @@ class _Window:
             inside = tirx.all(*(each for one in both for each in one.inside))
             place = [*at]
             place[self.first : self.first + 2] = [one.number for one in both]
-            yield inside, place
+            yield inside, place, [one.offset for one in both]
 
     def count(self, at: Sequence[Any], padded: bool) -> Any:
         """How many elements a window has without dilation, `padded` those around the plane too.
@@ -304,4 +382,6 @@ OPERATORS: dict[str, Converter] = {
     "avg_pool2d_backward": _gradient_of_mean,
     "max_pool2d_with_indices": _largest_of_windows,
     "max_pool2d_with_indices_backward": _gradient_of_largest,
+    "tvm_stitch.max_pool2d_with_offsets": _largest_with_offsets,
+    "tvm_stitch.max_pool2d_with_offsets_backward": _gradient_by_offsets,
 }

@@ -1,0 +1,86 @@
+"""Max pooling in training keeps a byte for each window, and gradients go where PyTorch's go."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tvm_stitch  # noqa: E402
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.frontend.torch.offsets import BACKWARD, WITH_OFFSETS  # noqa: E402
+
+functional = torch.nn.functional
+HOW = [(3, 2, 1), (2, 2, 0), ((3, 2), (1, 2), (1, 0)), (3, 2, 1, 1, True)]
+
+
+def image(last, dtype=torch.float32):
+    """Of few values, so that several elements of a window are its largest, and strange ones."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 4, (2, 16, 9, 7)).to(dtype)
+    x[0, 1, 2, 3], x[1, 2], x[1, 1, 0, 0] = float("nan"), -float("inf"), float("inf")
+    return x.to(memory_format=torch.channels_last) if last else x
+
+
+def step(function, x):
+    x = x.detach().requires_grad_()
+    y = function(x)
+    y.backward(torch.arange(y.numel()).view(y.shape).remainder(7).to(y.dtype))
+    return y.detach(), x.grad
+
+
+def agree(how, last, dtype=torch.float32, device=LLVM):
+    """Of small whole numbers sums are exact."""
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
+
+    def pooled(x):
+        return functional.max_pool2d(x * 2, *how) * 2
+
+    x = image(last, dtype)
+    found = step(torch.compile(pooled, backend=ours), x)
+    for got, want in zip(found, step(pooled, x), strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+    report = ours.log.report()
+    assert [part.failure for part in report.parts if part.failure] == []
+    names = {name for part in report.parts for name in part.operators}
+    assert "tvm_stitch.max_pool2d_with_offsets_backward" in names
+    assert not report.left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_go_to_the_first_of_the_largest(how, last):
+    agree(how, last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [False, True])
+def test_as_a_gpu_computes_them(last):
+    agree(HOW[0], last, torch.bfloat16, EXECUTOR)
+
+
+@pytest.mark.parametrize("how", [how[:3] for how in HOW])
+def test_pytorch_runs_them_as_well(how):
+    size, stride, padding = ([n, n] if isinstance(n, int) else list(n) for n in how)
+    x = image(last=False)
+    values, offsets = WITH_OFFSETS(x, size, stride, padding, False)
+    assert offsets.dtype == torch.int8
+    expected, gradient = step(lambda x: functional.max_pool2d(x, *how), x)
+    torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)
+    given = torch.arange(values.numel()).view(values.shape).remainder(7).to(values.dtype)
+    found = BACKWARD(given, x, size, stride, padding, False, offsets)
+    torch.testing.assert_close(found, gradient, rtol=0, atol=0)
+
+
+def test_positions_that_are_asked_for_stay():
+    torch._dynamo.reset()
+
+    def pooled(x):
+        values, places = functional.max_pool2d(x * 2, 2, return_indices=True)
+        return values * 2, places + 1
+
+    x = torch.randn(2, 4, 6, 6, requires_grad=True)
+    report = tvm_stitch.torch.explain(pooled, x, target="sm_90")
+    names = {name for part in report.parts for name in part.operators}
+    assert "max_pool2d_with_indices_backward" in names
