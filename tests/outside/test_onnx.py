@@ -1,4 +1,4 @@
-"""A tenth of ONNX's backend suite, stitched; all of it: `python -m tests.outside.onnx --help`."""
+"""A part of ONNX's backend suite, stitched; all of it: `python -m tests.outside.onnx --help`."""
 
 import json
 import os
@@ -17,7 +17,8 @@ from tvm_stitch import simt
 
 pytest.importorskip("onnx")
 
-PARTS = 20
+PARTS = 20  # of a tenth of the suite
+TRIED = range(0, PARTS, 3)
 QUICK = 1  # of the parts
 LIMIT = 300.0  # seconds for a case, on a machine that does other things as well
 
@@ -30,9 +31,9 @@ def suite() -> dict[str, str]:
 @pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(n, marks=[pytest.mark.slow] if n >= QUICK else []) for n in range(PARTS)],
+    [pytest.param(n, marks=[pytest.mark.slow] if n >= QUICK else []) for n in TRIED],
 )
-def test_a_tenth_of_the_suite(suite: dict[str, str], number: int) -> None:
+def test_a_part_of_the_suite(suite: dict[str, str], number: int) -> None:
     chosen = {
         name: kind
         for name, kind in suite.items()
