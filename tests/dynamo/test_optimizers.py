@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import json
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -105,6 +106,32 @@ def test_a_step_is_few_kernels(dtype):
     # The counts of the steps and what follows from them; then all parameters.
     assert len(report.parts) == 2
     assert sorted(len(set(machine.kernels)) for machine in compiler.machines.values()) == [1, 1]
+
+
+def lerp_in_three(start, end, weight):
+    """As PyTorch 2.11 writes it out."""
+    steps = torch._foreach_mul(torch._foreach_sub(end, start), weight)
+    return torch._foreach_add_(start, steps)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_moments_of_halves_are_rounded_once(older, monkeypatch):
+    """Dynamo writes `lerp` out; each of its three roundings would cost a moment as much again."""
+    if older:
+        monkeypatch.setattr(torch._dynamo.polyfills, "foreach_lerp_inplace", lerp_in_three)
+    gradients = torch.randn(3, 1027).bfloat16()
+    compiler = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    moments = []
+    for wrap in (partial(torch.compile, backend=compiler), lambda step: step):
+        parameter = torch.ones(1027).bfloat16().requires_grad_()
+        with counts_on_the_device():
+            optimizer = ADAMW([parameter])
+            step = wrap(optimizer.step)
+            for gradient in gradients:
+                parameter.grad = gradient.clone()
+                step()
+        moments.append(optimizer.state[parameter]["exp_avg"])
+    assert moments[0].dtype == torch.bfloat16 and torch.equal(*moments)
 
 
 def test_rates_that_are_tensors():
