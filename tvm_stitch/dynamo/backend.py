@@ -33,7 +33,6 @@ from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
-from tvm_stitch.dynamo.rewrites.lerps import with_lerps
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
@@ -188,7 +187,6 @@ class GraphCompiler:
             with_aligned_products(graph.graph)
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
-        with_lerps(graph.graph)
         with_interpolations(graph.graph)
         with_filled(graph.graph)
         copies = Copies(graph.graph)

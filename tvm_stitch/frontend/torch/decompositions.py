@@ -13,6 +13,8 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
 
+from tvm_stitch.frontend.torch.ops.images.interpolation import FORWARD
+
 _aten = torch.ops.aten
 # Core operators that are better as stages: norms, whose statistics then share a kernel with all
 # that is around them.
@@ -45,18 +47,7 @@ _CONVERTED = (
 )
 # Left whole where sizes are known, so that their gradients are operators too: written out, these
 # add at indices.
-_INTERPOLATIONS = (
-    _aten.upsample_linear1d,
-    _aten.upsample_bilinear2d,
-    _aten.upsample_trilinear3d,
-    _aten.upsample_bicubic2d,
-    _aten.upsample_nearest1d,
-    _aten.upsample_nearest2d,
-    _aten.upsample_nearest3d,
-    _aten._upsample_nearest_exact1d,
-    _aten._upsample_nearest_exact2d,
-    _aten._upsample_nearest_exact3d,
-)
+_INTERPOLATIONS = tuple(getattr(_aten, name) for name in FORWARD)
 _WRITTEN_BY = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 

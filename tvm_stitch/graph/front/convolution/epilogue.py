@@ -41,7 +41,7 @@ def fused(
     convolution: Convolution,
     only_reader: Mapping[relax.Var, relax.VarBinding],
     definition: Definition,
-    taken: Collection[relax.Var] = (),
+    taken: Collection[relax.Var],
 ) -> Fused:
     """A convolution with as much behind it as cuDNN takes, and no other convolution has `taken`.
 

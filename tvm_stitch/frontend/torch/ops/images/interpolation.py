@@ -135,7 +135,7 @@ def _total(source: te.Tensor, at: list[Any], axes: Sequence[_Axis], of: str) -> 
     return total
 
 
-_BOTH_WAYS = {
+FORWARD = {
     "upsample_linear1d": linear,
     "upsample_bilinear2d": linear,
     "upsample_trilinear3d": linear,
@@ -147,8 +147,9 @@ _BOTH_WAYS = {
     "_upsample_nearest_exact2d": nearest_exact,
     "_upsample_nearest_exact3d": nearest_exact,
 }
+"""What makes an element along an axis, by the operator; its gradient's is called `_backward`."""
 
 OPERATORS: dict[str, Converter] = {
-    **{name: partial(_interpolated, make) for name, make in _BOTH_WAYS.items()},
-    **{f"{name}_backward": partial(_gradient, make) for name, make in _BOTH_WAYS.items()},
+    **{name: partial(_interpolated, make) for name, make in FORWARD.items()},
+    **{f"{name}_backward": partial(_gradient, make) for name, make in FORWARD.items()},
 }
