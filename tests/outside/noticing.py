@@ -87,7 +87,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "elementwise/emit_transposed": ("transposed_reads", "golden"),
     "elementwise/transposed_reads": ("transposed_reads", "golden"),
     "cooperative/footprint": ("choose_table", "persistent_rows", "rounds", "column_sums"),
-    "codegen/bf16_widen": ("bf16_widen", "golden"),
+    "codegen/bfloat16": ("bf16_widen", "golden"),
     "codegen/tir_builder": ("golden", "emit", "row_sizes"),
 }
 

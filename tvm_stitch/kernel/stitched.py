@@ -17,9 +17,9 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.bounded_products import limits_of
 from tvm_stitch.kernel.at_sizes import symbols_of
 from tvm_stitch.kernel.choose import Bounds, choose, round_by_round
-from tvm_stitch.kernel.codegen import no_bfloat
+from tvm_stitch.kernel.codegen import bfloat16
+from tvm_stitch.kernel.codegen.bfloat16 import without_bfloat16
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
-from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE, signature
 from tvm_stitch.kernel.cost_model.kernel_model import (
     copy_us,
@@ -123,7 +123,7 @@ class StitchedKernel(Kernel):
         symbols = {var.name: var for var in symbols_of(func)} if self.limits else {}
         limits = [(symbols[name], most, _too_large(name, most)) for name, most in self.limits]
         kernel = emit(func, self.programs, self.schedule, longest, limits)
-        has_bfloat = self.device.capability >= no_bfloat.CAPABILITY
+        has_bfloat = self.device.capability >= bfloat16.CAPABILITY
         return kernel if has_bfloat else without_bfloat16(kernel)
 
     @property

@@ -17,11 +17,11 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
   int cse_v1 = (((int)blockIdx.x) * 32);
   int cse_v2 = (((int)threadIdx.x) >> 4);
   int cse_v3 = (((int)threadIdx.x) & 15);
-  int cse_v10 = ((((int)threadIdx.x) & 15) * 4);
+  int cse_v20 = ((((int)threadIdx.x) & 15) * 4);
   #pragma unroll
   for (int step = 0; step < 2; ++step) {
     int cse_v4 = (step * 4);
-    int cse_v20 = (((min(((((int)blockIdx.x) * 32) + (((int)threadIdx.x) >> 4)), 2199) * 128) + (step * 64)) + ((((int)threadIdx.x) & 15) * 4));
+    int cse_v28 = (((min(((((int)blockIdx.x) * 32) + (((int)threadIdx.x) >> 4)), 2199) * 128) + (step * 64)) + ((((int)threadIdx.x) & 15) * 4));
     *(float4*)(p0_next_ptr + (step * 4)) = *(float4*)(p0_ptr + (((min(((((int)blockIdx.x) * 32) + (((int)threadIdx.x) >> 4)), 2199) * 128) + (step * 64)) + ((((int)threadIdx.x) & 15) * 4)));
     *(float4*)(p1_next_ptr + (step * 4)) = *(float4*)(p1_ptr + (((min(((((int)blockIdx.x) * 32) + (((int)threadIdx.x) >> 4)), 2199) * 128) + (step * 64)) + ((((int)threadIdx.x) & 15) * 4)));
   }
@@ -46,14 +46,14 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
   for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
     p0_red2_partial_ptr[lane_1] = 0x0p+0f/*0.000000e+00*/;
   }
-  int cse_v12 = ((((int)blockIdx.x) * 4) + (((int)threadIdx.x) >> 7));
+  int cse_v22 = ((((int)blockIdx.x) * 4) + (((int)threadIdx.x) >> 7));
   #pragma unroll
   for (int step_1 = 0; step_1 < 2; ++step_1) {
     alignas(64) float p2_vector_ptr[4];
     *(float4*)(p2_vector_ptr + 0) = *(float4*)(p2_ptr + ((step_1 * 64) + ((((int)threadIdx.x) & 15) * 4)));
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
-      int cse_v11 = ((step_1 * 4) + lane_2);
+      int cse_v21 = ((step_1 * 4) + lane_2);
       p0_red_partial_ptr[lane_2] = (p0_red_partial_ptr[lane_2] + p0_kept_ptr[((step_1 * 4) + lane_2)]);
       alignas(64) float T_multiply2_ptr[1];
       T_multiply2_ptr[0] = (p1_kept_ptr[((step_1 * 4) + lane_2)] * p2_vector_ptr[lane_2]);
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     #pragma unroll
     for (int lane_6 = 0; lane_6 < 4; ++lane_6) {
       alignas(64) float T_subtract_ptr_1[1];
-      int cse_v13 = ((step_3 * 4) + lane_6);
+      int cse_v23 = ((step_3 * 4) + lane_6);
       T_subtract_ptr_1[0] = (p0_kept_ptr[((step_3 * 4) + lane_6)] - T_divide_ptr[0]);
       alignas(64) float T_multiply1_ptr[1];
       T_multiply1_ptr[0] = (T_subtract_ptr_1[0] * compute_ptr[0]);
@@ -132,14 +132,14 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
   p0_red3_ptr[0] = p0_red3_all_ptr[0];
   alignas(64) float T_divide3_ptr[1];
   T_divide3_ptr[0] = (p0_red3_ptr[0] / 0x1p+7f/*1.280000e+02*/);
-  int cse_v15 = ((((int)threadIdx.x) >> 4) * 128);
+  int cse_v25 = ((((int)threadIdx.x) >> 4) * 128);
   #pragma unroll
   for (int step_4 = 0; step_4 < 2; ++step_4) {
     alignas(64) float T_multiply_intermediate_1_2_3_4_5_out_ptr[4];
     #pragma unroll
     for (int lane_7 = 0; lane_7 < 4; ++lane_7) {
       alignas(64) float T_subtract_ptr_2[1];
-      int cse_v14 = ((step_4 * 4) + lane_7);
+      int cse_v24 = ((step_4 * 4) + lane_7);
       T_subtract_ptr_2[0] = (p0_kept_ptr[((step_4 * 4) + lane_7)] - T_divide_ptr[0]);
       alignas(64) float T_multiply1_ptr_1[1];
       T_multiply1_ptr_1[0] = (T_subtract_ptr_2[0] * compute_ptr[0]);
@@ -162,41 +162,26 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     rows_ptr[((((((int)threadIdx.x) >> 4) * 128) + (element_4 * 16)) + (((int)threadIdx.x) & 15))] = lv15_red_sums_ptr[element_4];
   }
   __syncthreads();
+  int cse_v5 = (((int)threadIdx.x) + 512);
+  int cse_v6 = (((int)threadIdx.x) + 1024);
+  int cse_v7 = (((int)threadIdx.x) + 1536);
+  int cse_v8 = (((int)threadIdx.x) + 2048);
+  int cse_v9 = (((int)threadIdx.x) + 2560);
+  int cse_v10 = (((int)threadIdx.x) + 3072);
+  int cse_v11 = (((int)threadIdx.x) + 3584);
+  rows_ptr[((int)threadIdx.x)] = (((((((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 512)]) + rows_ptr[(((int)threadIdx.x) + 1024)]) + rows_ptr[(((int)threadIdx.x) + 1536)]) + rows_ptr[(((int)threadIdx.x) + 2048)]) + rows_ptr[(((int)threadIdx.x) + 2560)]) + rows_ptr[(((int)threadIdx.x) + 3072)]) + rows_ptr[(((int)threadIdx.x) + 3584)]);
+  __syncthreads();
+  int cse_v12 = (((int)threadIdx.x) + 128);
+  int cse_v13 = (((int)threadIdx.x) + 256);
+  int cse_v14 = (((int)threadIdx.x) + 384);
+  if (((int)threadIdx.x) < 128) {
+    rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 128)]) + rows_ptr[(((int)threadIdx.x) + 256)]) + rows_ptr[(((int)threadIdx.x) + 384)]);
+  }
+  __syncthreads();
   if ((((int)threadIdx.x) >> 4) == 0) {
     #pragma unroll
     for (int element_5 = 0; element_5 < 8; ++element_5) {
-      int cse_v16 = ((element_5 * 16) + ((int)threadIdx.x));
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 128)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 256)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 384)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 512)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 640)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 768)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 896)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1024)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1152)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1280)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1408)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1536)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1664)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1792)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 1920)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2048)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2176)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2304)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2432)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2560)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2688)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2816)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 2944)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3072)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3200)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3328)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3456)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3584)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3712)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3840)]);
-      lv15_red_sums_ptr[element_5] = (lv15_red_sums_ptr[element_5] + rows_ptr[(((element_5 * 16) + ((int)threadIdx.x)) + 3968)]);
+      lv15_red_sums_ptr[element_5] = rows_ptr[((element_5 * 16) + ((int)threadIdx.x))];
     }
   }
   __syncthreads();
@@ -205,47 +190,22 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     rows_ptr[((((((int)threadIdx.x) >> 4) * 128) + (element_6 * 16)) + (((int)threadIdx.x) & 15))] = lv15_red1_sums_ptr[element_6];
   }
   __syncthreads();
+  rows_ptr[((int)threadIdx.x)] = (((((((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 512)]) + rows_ptr[(((int)threadIdx.x) + 1024)]) + rows_ptr[(((int)threadIdx.x) + 1536)]) + rows_ptr[(((int)threadIdx.x) + 2048)]) + rows_ptr[(((int)threadIdx.x) + 2560)]) + rows_ptr[(((int)threadIdx.x) + 3072)]) + rows_ptr[(((int)threadIdx.x) + 3584)]);
+  __syncthreads();
+  if (((int)threadIdx.x) < 128) {
+    rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 128)]) + rows_ptr[(((int)threadIdx.x) + 256)]) + rows_ptr[(((int)threadIdx.x) + 384)]);
+  }
+  __syncthreads();
   if ((((int)threadIdx.x) >> 4) == 0) {
     #pragma unroll
     for (int element_7 = 0; element_7 < 8; ++element_7) {
-      int cse_v17 = ((element_7 * 16) + ((int)threadIdx.x));
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 128)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 256)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 384)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 512)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 640)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 768)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 896)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1024)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1152)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1280)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1408)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1536)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1664)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1792)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 1920)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2048)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2176)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2304)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2432)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2560)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2688)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2816)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 2944)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3072)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3200)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3328)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3456)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3584)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3712)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3840)]);
-      lv15_red1_sums_ptr[element_7] = (lv15_red1_sums_ptr[element_7] + rows_ptr[(((element_7 * 16) + ((int)threadIdx.x)) + 3968)]);
+      lv15_red1_sums_ptr[element_7] = rows_ptr[((element_7 * 16) + ((int)threadIdx.x))];
     }
   }
   __syncthreads();
   if ((((int)threadIdx.x) >> 4) == 0) {
-    int cse_v5 = (((int)blockIdx.x) * 128);
-    int cse_v6 = (((int)threadIdx.x) * 4);
+    int cse_v15 = (((int)blockIdx.x) * 128);
+    int cse_v16 = (((int)threadIdx.x) * 4);
     #pragma unroll
     for (int step_5 = 0; step_5 < 2; ++step_5) {
       *(float4*)(workspace_ptr + (((((int)blockIdx.x) * 128) + (step_5 * 64)) + (((int)threadIdx.x) * 4))) = *(float4*)(lv15_red_sums_ptr + (step_5 * 4));
@@ -259,10 +219,10 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
   for (int task = 0; task < ((72 - ((int)blockIdx.x)) / 69); ++task) {
     alignas(64) float lv15_red_own_ptr[1];
     lv15_red_own_ptr[0] = 0x0p+0f/*0.000000e+00*/;
-    int cse_v7 = (((int)threadIdx.x) >> 5);
-    int cse_v8 = (task * 2208);
-    int cse_v9 = (((int)threadIdx.x) & 31);
-    int cse_v18 = ((((int)threadIdx.x) >> 5) * 128);
+    int cse_v17 = (((int)threadIdx.x) >> 5);
+    int cse_v18 = (task * 2208);
+    int cse_v19 = (((int)threadIdx.x) & 31);
+    int cse_v26 = ((((int)threadIdx.x) >> 5) * 128);
     for (int iteration = 0; iteration < 5; ++iteration) {
       if (((iteration * 16) + (((int)threadIdx.x) >> 5)) < 69) {
         lv15_red_own_ptr[0] = (lv15_red_own_ptr[0] + workspace_ptr[(((((task * 2208) + (iteration * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
@@ -289,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
       for (int warp_1 = 0; warp_1 < 15; ++warp_1) {
         lv15_red1_ptr[0] = (lv15_red1_ptr[0] + lv15_red1_partials_ptr[(((warp_1 * 32) + ((int)threadIdx.x)) + 32)]);
       }
-      int cse_v19 = (((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x));
+      int cse_v27 = (((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x));
       lv15_red_intermediate_ptr[(((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = lv15_red_ptr[0];
       lv15_red_intermediate_1_ptr[(((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = lv15_red1_ptr[0];
     }

@@ -38,13 +38,12 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
     rows_ptr[((((((int)threadIdx.x) >> 8) * 1024) + (element_2 * 256)) + (((int)threadIdx.x) & 255))] = p0_red_sums_ptr[element_2];
   }
   __syncthreads();
+  rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 1024)]) + rows_ptr[(((int)threadIdx.x) + 2048)]) + rows_ptr[(((int)threadIdx.x) + 3072)]);
+  __syncthreads();
   if ((((int)threadIdx.x) >> 8) == 0) {
     #pragma unroll
     for (int element_3 = 0; element_3 < 4; ++element_3) {
-      int cse_v9 = ((element_3 * 256) + ((int)threadIdx.x));
-      p0_red_sums_ptr[element_3] = (p0_red_sums_ptr[element_3] + rows_ptr[(((element_3 * 256) + ((int)threadIdx.x)) + 1024)]);
-      p0_red_sums_ptr[element_3] = (p0_red_sums_ptr[element_3] + rows_ptr[(((element_3 * 256) + ((int)threadIdx.x)) + 2048)]);
-      p0_red_sums_ptr[element_3] = (p0_red_sums_ptr[element_3] + rows_ptr[(((element_3 * 256) + ((int)threadIdx.x)) + 3072)]);
+      p0_red_sums_ptr[element_3] = rows_ptr[((element_3 * 256) + ((int)threadIdx.x))];
     }
   }
   __syncthreads();
@@ -60,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
     int cse_v4 = (((int)threadIdx.x) & 31);
     int cse_v5 = (task * 8192);
     int cse_v6 = (((int)blockIdx.x) * 32);
-    int cse_v10 = (((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3));
+    int cse_v9 = (((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3));
     if ((((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3)) < 125) {
       for (int iteration_1 = 0; iteration_1 < 8; ++iteration_1) {
         p0_red_own_ptr[0] = (p0_red_own_ptr[0] + workspace_ptr[(((((iteration_1 * 32000) + (task * 8192)) + ((((int)threadIdx.x) >> 5) * 1000)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);

@@ -4,23 +4,20 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
   int cse_v1 = (((int)threadIdx.x) & 63);
   int cse_v2 = (((int)blockIdx.x) * 8250);
   int cse_v4 = (((int)threadIdx.x) >> 6);
-  int cse_v6 = (((int)threadIdx.x) + 64);
-  int cse_v7 = (((int)threadIdx.x) + 128);
-  int cse_v8 = (((int)threadIdx.x) + 192);
-  int cse_v9 = (((int)threadIdx.x) + 256);
-  int cse_v10 = (((int)threadIdx.x) + 320);
-  int cse_v11 = (((int)threadIdx.x) + 384);
-  int cse_v12 = (((int)threadIdx.x) + 448);
-  int cse_v13 = (((int)blockIdx.x) * 33);
-  int cse_v22 = ((595 - ((int)blockIdx.x)) / 396);
-  int cse_v24 = ((((int)threadIdx.x) >> 6) * 33);
+  int cse_v6 = (((int)threadIdx.x) + 128);
+  int cse_v7 = (((int)threadIdx.x) + 256);
+  int cse_v8 = (((int)threadIdx.x) + 384);
+  int cse_v9 = (((int)threadIdx.x) + 64);
+  int cse_v10 = (((int)blockIdx.x) * 33);
+  int cse_v19 = ((595 - ((int)blockIdx.x)) / 396);
+  int cse_v21 = ((((int)threadIdx.x) >> 6) * 33);
   for (int iteration = 0; iteration < ((595 - ((int)blockIdx.x)) / 396); ++iteration) {
     alignas(64) float p0_red_partials_sums_ptr[1];
     p0_red_partials_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_red1_partials_sums_ptr[1];
     p0_red1_partials_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_of_columns_ptr[1];
-    int cse_v23 = ((iteration * 3267000) + (((int)blockIdx.x) * 8250));
+    int cse_v20 = ((iteration * 3267000) + (((int)blockIdx.x) * 8250));
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_of_columns_ptr[0] = p0_ptr[(((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + (((int)threadIdx.x) & 63))];
     }
@@ -28,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     for (int iteration_1 = 0; iteration_1 < 7; ++iteration_1) {
       alignas(64) float p0_loaded_ptr[1];
       int cse_v3 = (iteration_1 * 1056);
-      int cse_v30 = (((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+      int cse_v27 = (((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
       if ((((int)threadIdx.x) & 63) < 33) {
         p0_loaded_ptr[0] = p0_ptr[(((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))];
       }
@@ -60,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
         p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_loaded_ptr_3[0] - p0_of_columns_ptr[0]));
         p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_loaded_ptr_3[0] - p0_of_columns_ptr[0]) * (p0_loaded_ptr_3[0] - p0_of_columns_ptr[0])));
       }
-      int cse_v27 = ((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+      int cse_v24 = ((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
       if ((((int)threadIdx.x) & 63) < 33) {
         p0_persistent_ptr[((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))] = p0_loaded_ptr[0];
       }
@@ -75,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       }
     }
     alignas(64) float p0_loaded_ptr_4[1];
-    int cse_v28 = ((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    int cse_v25 = ((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_loaded_ptr_4[0] = p0_ptr[(((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7392)];
     }
@@ -111,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
         p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_loaded_ptr_7[0] - p0_of_columns_ptr[0]) * (p0_loaded_ptr_7[0] - p0_of_columns_ptr[0])));
       }
     }
-    int cse_v29 = (((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    int cse_v26 = (((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_persistent_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7392)] = p0_loaded_ptr_4[0];
     }
@@ -126,33 +123,29 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     }
     rows_ptr[((int)threadIdx.x)] = p0_red_partials_sums_ptr[0];
     __syncthreads();
+    if (((int)threadIdx.x) < 128) {
+      rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 128)]) + rows_ptr[(((int)threadIdx.x) + 256)]) + rows_ptr[(((int)threadIdx.x) + 384)]);
+    }
+    __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red_partials_sums_ptr[0] = (rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 64)]);
     }
     __syncthreads();
     rows_ptr[((int)threadIdx.x)] = p0_red1_partials_sums_ptr[0];
     __syncthreads();
+    if (((int)threadIdx.x) < 128) {
+      rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 128)]) + rows_ptr[(((int)threadIdx.x) + 256)]) + rows_ptr[(((int)threadIdx.x) + 384)]);
+    }
+    __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red1_partials_sums_ptr[0] = (rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 64)]);
     }
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
       if (((int)threadIdx.x) < 33) {
         alignas(64) float p0_red_partials_ptr[1];
         p0_red_partials_ptr[0] = p0_red_partials_sums_ptr[0];
-        int cse_v26 = (((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
+        int cse_v23 = (((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
         workspace_ptr[(((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x))] = p0_red_partials_ptr[0];
         alignas(64) float p0_red1_partials_ptr[1];
         p0_red1_partials_ptr[0] = p0_red1_partials_sums_ptr[0];
@@ -162,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
   }
   tvm_builtin_cuda_grid_sync();
   __syncthreads();
-  int cse_v25 = ((((0 - ((int)blockIdx.x)) + 396) / 396) - 1);
+  int cse_v22 = ((((0 - ((int)blockIdx.x)) + 396) / 396) - 1);
   for (int iteration_2 = 0; iteration_2 < (((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) + 1); ++iteration_2) {
     alignas(64) float p0_red_offset_sums_ptr[1];
     p0_red_offset_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
@@ -178,25 +171,25 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     }
     alignas(64) float p0_red_partials_loaded_ptr[1];
     alignas(64) float p0_red1_partials_loaded_ptr[1];
-    int cse_v14 = (iteration_2 * 2613600);
-    int cse_v33 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    int cse_v11 = (iteration_2 * 2613600);
+    int cse_v30 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_red_partials_loaded_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6336) - (iteration_2 * 2613600))];
     }
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_red1_partials_loaded_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12992) - (iteration_2 * 2613600))];
     }
-    int cse_v15 = (iteration_2 * 653400000);
-    int cse_v34 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63));
+    int cse_v12 = (iteration_2 * 653400000);
+    int cse_v31 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
-      int cse_v39 = ((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000));
+      int cse_v36 = ((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000));
       p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
       p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_loaded_ptr[0] - ((p0_red_partials_loaded_ptr[0] * p0_red_partials_loaded_ptr[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
     }
     for (int iteration_3 = 0; iteration_3 < 6; ++iteration_3) {
       alignas(64) float p0_red_partials_loaded_ptr_1[1];
       alignas(64) float p0_red1_partials_loaded_ptr_1[1];
-      int cse_v16 = (iteration_3 * 1056);
+      int cse_v13 = (iteration_3 * 1056);
       if ((((int)threadIdx.x) & 63) < 33) {
         p0_red_partials_loaded_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5280) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
@@ -227,50 +220,46 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       if ((((int)threadIdx.x) & 63) < 33) {
         p0_red1_partials_loaded_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12728) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
-      int cse_v17 = (iteration_3 * 264000);
+      int cse_v14 = (iteration_3 * 264000);
       if ((((int)threadIdx.x) & 63) < 33) {
-        int cse_v41 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
+        int cse_v38 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
         p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
         p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_loaded_ptr_1[0] - ((p0_red_partials_loaded_ptr_1[0] * p0_red_partials_loaded_ptr_1[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        int cse_v42 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
+        int cse_v39 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
         p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
         p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_loaded_ptr_2[0] - ((p0_red_partials_loaded_ptr_2[0] * p0_red_partials_loaded_ptr_2[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        int cse_v43 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
+        int cse_v40 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
         p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
         p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_loaded_ptr_3[0] - ((p0_red_partials_loaded_ptr_3[0] * p0_red_partials_loaded_ptr_3[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        int cse_v44 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
+        int cse_v41 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
         p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
         p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_loaded_ptr_4[0] - ((p0_red_partials_loaded_ptr_4[0] * p0_red_partials_loaded_ptr_4[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_loaded_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
     }
     rows_ptr[((int)threadIdx.x)] = p0_red_offset_sums_ptr[0];
     __syncthreads();
+    if (((int)threadIdx.x) < 128) {
+      rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 128)]) + rows_ptr[(((int)threadIdx.x) + 256)]) + rows_ptr[(((int)threadIdx.x) + 384)]);
+    }
+    __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red_offset_sums_ptr[0] = (rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 64)]);
     }
     __syncthreads();
     rows_ptr[((int)threadIdx.x)] = p0_red_around_sums_ptr[0];
     __syncthreads();
+    if (((int)threadIdx.x) < 128) {
+      rows_ptr[((int)threadIdx.x)] = (((rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 128)]) + rows_ptr[(((int)threadIdx.x) + 256)]) + rows_ptr[(((int)threadIdx.x) + 384)]);
+    }
+    __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red_around_sums_ptr[0] = (rows_ptr[((int)threadIdx.x)] + rows_ptr[(((int)threadIdx.x) + 64)]);
     }
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
@@ -291,8 +280,8 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
         p0_red1_ptr[0] = condval;
         alignas(64) float T_divide_ptr[1];
         T_divide_ptr[0] = (p0_red_ptr[0] / 0x1.86ap+15f/*5.000000e+04*/);
-        int cse_v18 = (iteration_2 * 13068);
-        int cse_v31 = (((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
+        int cse_v15 = (iteration_2 * 13068);
+        int cse_v28 = (((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
         workspace_ptr[(((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 13312) - (iteration_2 * 13068))] = T_divide_ptr[0];
         alignas(64) float T_divide1_ptr[1];
         T_divide1_ptr[0] = (p0_red1_ptr[0] / 0x1.86ap+15f/*5.000000e+04*/);
@@ -320,9 +309,9 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       p1_of_columns_ptr[0] = p1_ptr[(((int)threadIdx.x) & 63)];
     }
     alignas(64) float p0_loaded_ptr_8[1];
-    int cse_v19 = (iteration_4 * 8448);
-    int cse_v32 = (((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
-    int cse_v35 = ((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448));
+    int cse_v16 = (iteration_4 * 8448);
+    int cse_v29 = (((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    int cse_v32 = ((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448));
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_loaded_ptr_8[0] = p0_persistent_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 1056)];
     }
@@ -338,9 +327,9 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_loaded_ptr_11[0] = p0_persistent_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 264)];
     }
-    int cse_v20 = (iteration_4 * 3267000);
-    int cse_v36 = ((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
-    int cse_v37 = (((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 3267000));
+    int cse_v17 = (iteration_4 * 3267000);
+    int cse_v33 = ((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    int cse_v34 = (((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 3267000));
     if ((((int)threadIdx.x) & 63) < 33) {
       alignas(64) float T_subtract_ptr[1];
       T_subtract_ptr[0] = (p0_loaded_ptr_8[0] - T_divide_intermediate_of_columns_ptr[0]);
@@ -389,8 +378,8 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     }
     for (int iteration_5 = 0; iteration_5 < 7; ++iteration_5) {
       alignas(64) float p0_loaded_ptr_12[1];
-      int cse_v21 = (iteration_5 * 1056);
-      int cse_v38 = (((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448));
+      int cse_v18 = (iteration_5 * 1056);
+      int cse_v35 = (((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448));
       if ((((int)threadIdx.x) & 63) < 33) {
         p0_loaded_ptr_12[0] = p0_persistent_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 2112)];
       }
@@ -406,7 +395,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       if ((((int)threadIdx.x) & 63) < 33) {
         p0_loaded_ptr_15[0] = p0_persistent_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1320)];
       }
-      int cse_v40 = ((((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 3267000));
+      int cse_v37 = ((((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 3267000));
       if ((((int)threadIdx.x) & 63) < 33) {
         alignas(64) float T_subtract_ptr_4[1];
         T_subtract_ptr_4[0] = (p0_loaded_ptr_12[0] - T_divide_intermediate_of_columns_ptr[0]);

@@ -14,7 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.stages.stage import Expr, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Expr, element_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,9 @@ def plan_vector_loads(frame: Frame, addresses: Iterable[Address], vector: int) -
 
 def _width(frame: Frame, address: Address, vector: int) -> int:
     """Elements of an access: a power of two."""
-    dtype = dtype_of(address.buffer)
-    if address.stride is Stride.UNIFORM or dtype == "bool":
+    if address.stride is Stride.UNIFORM:
         return 1
-    vector = min(vector, ACCESS_BYTES // item_bytes(dtype))
+    vector = min(vector, ACCESS_BYTES // element_bytes(address.buffer))
     while vector > 1 and not _fits(frame, address, vector):
         vector //= 2
     return vector

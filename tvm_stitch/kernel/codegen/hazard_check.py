@@ -16,13 +16,13 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.bfloat16 import stored_bytes
 from tvm_stitch.kernel.codegen.footprint import (
     STATIC_SHARED,
     Footprint,
     aligned,
     is_not_asked_for,
 )
-from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS
 from tvm_stitch.stages.stage import (

@@ -11,10 +11,12 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
+from tvm_stitch.kernel.codegen.bool_vectors import BYTE, copied_by_bytes
 from tvm_stitch.stages.stage import (
     Expr,
     Var,
     as_int64,
+    buffer_size,
     constant,
     dtype_of,
     item_bytes,
@@ -157,7 +159,10 @@ class Writer:
         loop = tirx.For(
             index, int64(0), as_int64(extent), kind, sequence(body), annotations=annotations
         )
-        self.add(loop)
+        self.add(copied_by_bytes(loop, self._bytes_of) if kind == ForKind.VECTORIZED else loop)
+
+    def _bytes_of(self, buffer: Var) -> Var:
+        return self.view(buffer, buffer_size(buffer), buffer.ty.elem_offset, BYTE)
 
     @contextmanager
     def _nested(self) -> Iterator[list[tirx.Stmt]]:
@@ -173,8 +178,8 @@ class Writer:
 def vector_copy(
     writer: Writer, dtype: str, vector: int, move: Callable[[Writer, Expr], None]
 ) -> None:
-    """Copies of at most 16 bytes each; TVM has no vectors of bool."""
-    width = 1 if dtype == "bool" else min(vector, ACCESS_BYTES // item_bytes(dtype))
+    """Copies of at most 16 bytes each."""
+    width = min(vector, ACCESS_BYTES // item_bytes(dtype))
     with writer.unrolled(vector // width, "part") as part, writer.vectorized(width, "lane") as lane:
         move(writer, part * width + lane)
 

@@ -22,7 +22,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
-from tvm_stitch.kernel.codegen.warp_shuffle import combine
+from tvm_stitch.kernel.codegen.warp_shuffle import chained, combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
@@ -30,6 +30,8 @@ from tvm_stitch.stages.stage import Expr, Stage, Var, constant, dtype_of
 
 # A warp reads this many neighbouring columns of a partial: a whole line of memory.
 TASK = 32
+# Rows side by side of which a thread adds up a column, where there are so many.
+ADDED = 4
 
 
 def workspace(program: Program, mapping: Mapping) -> Var:
@@ -185,7 +187,7 @@ def add_rows(
     writer: Writer,
     tile: Var | None,
 ) -> Expr | None:
-    """The first row's threads add up what those of the others hold of the same columns.
+    """The first row's threads get the sums of what those of all rows hold of the same columns.
 
     What holds of them; None: there are no others.
     """
@@ -209,11 +211,11 @@ def add_rows(
         with writer.unrolled(each, "element") as element:
             writer.store(tile, slot(row, element), own[element])
         writer.add(sync)
+        left = _fewer_rows(stage, mapping, tile, row * mapping.threads + thread, writer)
         with writer.when(row == 0), writer.unrolled(each, "element") as element:
-            for other in range(1, mapping.rows):
-                value = tile[slot(int64(other), element)]
-                total = combine(stage.combiner, own[element], value)
-                writer.store(own, element, total)
+            others = [tile[slot(int64(other), element)] for other in range(1, left)]
+            first = tile[slot(int64(0), element)] if left < mapping.rows else own[element]
+            writer.store(own, element, chained(writer, stage, [first, *others]))
         writer.add(sync)
         if behind:
             with writer.when(row == 0), writer.unrolled(each, "element") as element:
@@ -222,6 +224,25 @@ def add_rows(
             lower_sums(writer, before, behind, largest, each)
             writer.add(sync)
     return row == 0
+
+
+def _fewer_rows(stage: Stage, mapping: Mapping, tile: Var, thread: Expr, writer: Writer) -> int:
+    """The rows that are left in the tile once all threads of a block have added up of its columns.
+
+    Each takes every so many rows of one column, and leaves their sum where it found the first.
+    """
+    rows, columns = mapping.rows, mapping.vector * mapping.steps * mapping.threads
+    while rows >= ADDED and columns <= mapping.block_threads:
+        left = min(mapping.block_threads // columns, rows // ADDED)
+        if rows % left:
+            break
+        busy = left * columns
+        with writer.when(thread < busy if busy < mapping.block_threads else None):
+            own = [tile[thread + other * columns] for other in range(0, rows, left)]
+            writer.store(tile, thread, chained(writer, stage, own))
+        writer.add(tirx.Evaluate(T.tvm_storage_sync(reduction.scratch_scope(mapping))))
+        rows = left
+    return rows
 
 
 def copied(own: Var, each: int, writer: Writer) -> Var:

@@ -26,9 +26,7 @@ from tvm_stitch.stages.stage import (
     Var,
     as_int64,
     constant,
-    dtype_of,
     element_bytes,
-    item_bytes,
     product,
     substitute,
 )
@@ -125,8 +123,6 @@ def neighbours(tiling: Tiling, mapping: Mapping) -> int:
     """Lines side by side of which a thread writes its pieces: two halves share a bank."""
     buffers = [address.buffer for address in tiling.addresses]
     if all(element_bytes(buffer) >= BANK_BYTES for buffer in buffers):
-        return 1
-    if any(dtype_of(buffer) == "bool" for buffer in buffers):  # TVM has no vectors of them
         return 1
     pieces = [shuffled(buffer, mapping) for buffer in buffers]
     counts = [tiling.across, tile_rows(mapping), mapping.steps, *pieces]
@@ -234,8 +230,7 @@ def _scattered_along(analyzer: tvm.sym.Analyzer, index: Expr) -> bool:
 
 def _vector(address: Address, index: Expr, analyzer: tvm.sym.Analyzer, across: int) -> int:
     """Elements that one access may take along `across`."""
-    dtype = dtype_of(address.buffer)
-    vector = 1 if dtype == "bool" else ACCESS_BYTES // item_bytes(dtype)
+    vector = ACCESS_BYTES // element_bytes(address.buffer)
     start = substitute(index, {ACROSS: int64(0)})
     modular = analyzer.modular_set(analyzer.simplify(start))
     while vector > 1 and (across % vector or modular.coeff % vector or modular.base % vector):

@@ -14,7 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, AddressKey, Frame
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
-from tvm_stitch.kernel.codegen.bf16_widen import widened
+from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import (
     Place,

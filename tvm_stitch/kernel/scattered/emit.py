@@ -18,7 +18,7 @@ from typing import Any
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.bf16_widen import widened
+from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import (
     Place,

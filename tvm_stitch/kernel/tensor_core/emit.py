@@ -20,7 +20,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, divides, in_chunks
-from tvm_stitch.kernel.codegen.bf16_widen import widened
+from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.tir_builder import (
     Writer,
     all_of,
