@@ -42,7 +42,7 @@ def compile(
     *,
     device: str = "cuda",
     target: Any = "cuda",
-    smallest_part: int = 2,
+    smallest_part: int | None = None,
     stitching: Options | None = None,
     database: Any = None,
     dynamic: bool | None = None,
@@ -55,7 +55,8 @@ def compile(
         the kernels that a GPU would run, thread by thread on this machine, slow and watched.
         "llvm" compiles what lies on the CPU with TVM's LLVM target, without stitching.
     target: the GPU to plan for, as TVM names it; "cuda" is this machine's.
-    smallest_part: parts of fewer operators, views apart, stay PyTorch's.
+    smallest_part: parts of fewer operators, views apart, stay PyTorch's. None: single products,
+        convolutions and constants do, for which nothing is gained.
     stitching: Options of the stitching passes.
     database: the path of a record store that `tvm_stitch.tune` wrote.
     dynamic: as for torch.compile.
@@ -73,7 +74,7 @@ def explain(
     *inputs: Any,
     target: Any = "cuda",
     stitching: Options | None = None,
-    smallest_part: int = 2,
+    smallest_part: int | None = None,
     dynamic: bool | None = None,
 ) -> TorchReport:
     """What `compile` makes of a model for these inputs: its parts, their kernels, what is left.

@@ -1,5 +1,7 @@
 """What lies in memory is what lies there in PyTorch: aliases, copies, changed inputs, strides."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -56,6 +58,19 @@ def test_inputs_that_are_changed():
         float(function(x, y)), rel=1e-5
     )
     torch.testing.assert_close(given, (x, y))
+
+
+def test_inputs_that_are_changed_by_one_call_for_all(monkeypatch):
+    """Not by one for each, of which a model with batch norms has a hundred."""
+    model = torch.nn.Sequential(*(torch.nn.BatchNorm1d(5) for _ in range(3)))
+    eager, calls = copy.deepcopy(model), []
+    call = torch._foreach_copy_
+    monkeypatch.setattr(torch, "_foreach_copy_", lambda *a: (calls.append(len(a[0])), call(*a)))
+    ours, x = torch.compile(model, backend=compiler()), torch.randn(7, 5)
+    for _ in range(2):
+        torch.testing.assert_close(ours(x), eager(x))
+    torch.testing.assert_close(dict(model.named_buffers()), dict(eager.named_buffers()))
+    assert sorted(calls) == [3, 3, 6, 6]  # running means and variances, and numbers of batches
 
 
 def test_inputs_that_are_exchanged():

@@ -159,6 +159,8 @@ def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
     depthwise = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.ReLU()).bfloat16()
     report = trained(depthwise, torch.randn(2, 4, 8, 8).bfloat16())
     assert [each.operator for each in report.left] == ["convolution_backward"]
+    # The bias's gradient is a sum, beside whatever is computed of the images' gradient.
+    assert any("sum.dim_IntList" in part.operators for part in report.parts)
     report = trained(nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU()), torch.randn(2, 4, 8, 8))
     assert {each.operator for each in report.left} == {"convolution", "convolution_backward"}
 

@@ -101,10 +101,19 @@ class Part(torch.nn.Module):
     def _written(
         self, given: Sequence[Any], results: tuple[torch.Tensor, ...]
     ) -> tuple[torch.Tensor, ...]:
-        """The results, of which some are in the inputs that they shall become."""
-        for result, number in self._over:
-            if results[result].data_ptr() != given[number].data_ptr():
-                given[number].copy_(results[result])
+        """The results, of which some are in the inputs that they shall become.
+
+        The others are copied there by one launch for each dtype: a model has two for every norm.
+        """
+        pending: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+        for number_of_result, number in self._over:
+            result, target = results[number_of_result], given[number]
+            if result.data_ptr() != target.data_ptr():
+                targets, values = pending.setdefault(result.dtype, ([], []))
+                targets.append(target)
+                values.append(result)
+        for targets, values in pending.values():
+            torch._foreach_copy_(targets, values)
         return results
 
 

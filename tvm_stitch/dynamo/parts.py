@@ -18,7 +18,7 @@ from tvm_stitch.dynamo.components import pieces
 from tvm_stitch.dynamo.levels import levels
 from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch import operator_name
-from tvm_stitch.frontend.torch.ops import INTERPOLATIONS, VIEWS
+from tvm_stitch.frontend.torch.ops import LIBRARYS, VIEWS
 
 PREFIX = "stitched_"
 
@@ -26,15 +26,18 @@ PREFIX = "stitched_"
 def split(
     graph_module: fx.GraphModule,
     is_ours: Callable[[fx.Node], bool],
-    smallest: int,
+    smallest: int | None,
     returned_last: bool = False,
 ) -> None:
-    """Fuse what is ours into submodules, each on one device, as few as there can be."""
+    """Fuse what is ours into submodules, each on one device, as few as there can be.
+
+    Of fewer than `smallest` operators none is made; None leaves a single one if it gains nothing.
+    """
     parts = []
     found = levels(graph_module.graph, is_ours, returned_last)
     for nodes in (each for level in found for each in _by_device(level)):
         kept = _without_outer_views(graph_module.graph, set(nodes))
-        if sum(map(computes, kept)) >= smallest or any(map(_gains_alone, kept)):
+        if _gains([node for node in kept if computes(node)], smallest):
             # In the graph's order, so that equal layers become equal parts.
             ordered = [node for node in graph_module.graph.nodes if node in kept]
             parts += [dict.fromkeys(piece) for piece in pieces(ordered, computes)]
@@ -70,12 +73,17 @@ def computes(node: fx.Node) -> bool:
     return node.target is not operator.getitem and not is_view(node)
 
 
-def _gains_alone(node: fx.Node) -> bool:
-    """Whether a node is better ours with nothing beside it.
+def _gains(work: list[fx.Node], smallest: int | None) -> bool:
+    """Whether operators are better one part than PyTorch's."""
+    if smallest is not None:
+        return len(work) >= smallest
+    return len(work) > 1 or any(map(_gains_alone, work))
 
-    PyTorch's kernels loop over the channels in a thread, and add gradients to memory, atomically.
-    """
-    return node.op == "call_function" and operator_name(node.target) in INTERPOLATIONS
+
+def _gains_alone(node: fx.Node) -> bool:
+    """Whether one operator is: those bound by memory are, if they read any."""
+    reads = any(True for each in node.all_input_nodes for _ in tensors_of(each.meta.get("val")))
+    return reads and operator_name(node.target) not in LIBRARYS
 
 
 def _without_outer_views(graph: fx.Graph, part: set[fx.Node]) -> set[fx.Node]:

@@ -24,7 +24,8 @@ class Settings:
         kernels that a GPU would run, thread by thread on this machine, slow and watched. "llvm"
         compiles what lies on the CPU with TVM's LLVM target, without stitching.
     target: the GPU that "cpu-executor" and `explain` plan for, as TVM names it.
-    smallest_part: parts of fewer operators, views apart, stay PyTorch's; but for interpolations.
+    smallest_part: parts of fewer operators, views apart, stay PyTorch's. None: single products,
+        convolutions and constants do, for which nothing is gained.
     stitching: Options of the stitching passes.
     database: the path of a record store that `tvm_stitch.tune` wrote.
     cuda_graphs: capture graphs on a GPU and replay them, as torch.compile's mode "reduce-overhead"
@@ -33,7 +34,7 @@ class Settings:
 
     device: str = CUDA
     target: Any = CUDA
-    smallest_part: int = 2
+    smallest_part: int | None = None
     stitching: Options = field(default_factory=Options)
     database: Any = None
     cuda_graphs: bool = False
@@ -41,8 +42,9 @@ class Settings:
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
             raise InputError(f"unknown device {self.device!r}; known are {list(DEVICES)}")
-        if not isinstance(self.smallest_part, int) or self.smallest_part < 1:
-            raise InputError(f"smallest_part must be 1 or more, not {self.smallest_part!r}")
+        least = self.smallest_part
+        if least is not None and (not isinstance(least, int) or least < 1):
+            raise InputError(f"smallest_part must be 1 or more, or None, not {least!r}")
         if not isinstance(self.stitching, Options):
             raise InputError(
                 f"stitching takes a tvm_stitch.Options, not {type(self.stitching).__name__}"

@@ -73,6 +73,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     table[_aten.native_group_norm.default] = _group_norm
+    table[_aten.convolution_backward.default] = _convolution_backward
     kept.update(packet.default for packet in _INTERPOLATIONS)
     written = {operator: write for operator, write in table.items() if operator not in kept}
     return {**written, **_at_sizes()}
@@ -191,6 +192,32 @@ def _group_norm(
         out = out + bias.reshape(channels)
     out = out.reshape(input.shape).to(input.dtype)
     return out, mean.squeeze(row).to(input.dtype), inverse.squeeze(row).to(input.dtype)
+
+
+def _convolution_backward(
+    grad_output: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Any:
+    """The gradient of the bias apart: a sum, which is ours, also where the rest is PyTorch's."""
+    of_input, of_weight, of_bias = output_mask
+    if not of_bias:
+        return NotImplemented
+    how = (stride, padding, dilation, transposed, output_padding, groups)
+    images = weights = None
+    if of_input or of_weight:
+        images, weights, _ = _aten.convolution_backward(
+            grad_output, input, weight, bias_sizes, *how, [of_input, of_weight, False]
+        )
+    return images, weights, grad_output.sum([0, *range(2, grad_output.dim())])
 
 
 def _attention(

@@ -41,16 +41,16 @@ ELEMENTWISE = frozenset(FAMILIES["element-wise"]) | movement.ELEMENTWISE
 IMAGES = frozenset(images.OPERATORS)
 """Those that can be told that channels lie innermost."""
 
-INTERPOLATIONS = frozenset(images.interpolation.OPERATORS)
-"""Those between images' elements, and their gradients."""
+LIBRARYS = PRODUCTS | frozenset(images.convolution.OPERATORS)
+"""Those that libraries have kernels for, which ours have no lead over."""
 
 __all__ = [
     "ALONG",
     "ELEMENTWISE",
     "FAMILIES",
     "IMAGES",
-    "INTERPOLATIONS",
     "LEFT",
+    "LIBRARYS",
     "OPERATORS",
     "PRODUCTS",
     "SAME_MEMORY",

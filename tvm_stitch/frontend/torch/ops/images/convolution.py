@@ -20,11 +20,9 @@ from tvm_stitch.frontend.torch.call import (
     dtype,
     is_float,
     rank,
-    wide,
 )
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, inverse
 from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
-from tvm_stitch.frontend.torch.ops.reduce import over
 
 _op = relax.op
 _AXES = {1: "W", 2: "HW", 3: "DHW"}
@@ -99,8 +97,8 @@ def _gradients(
     output_padding: Sequence[int],
     groups: int,
     output_mask: Sequence[bool],
-) -> tuple[Expr | None, Expr | None, Expr | None]:
-    """Those for the images, the weights and the bias, as far as they are asked for."""
+) -> tuple[Expr | None, Expr | None, None]:
+    """Those for the images and the weights, as far as they are asked for; a bias's is apart."""
     spatial = _spatial(dtype(gradient), x)
     if groups != 1:
         raise TorchError("gradients of a convolution in groups")
@@ -113,18 +111,14 @@ def _gradients(
     first = 1 if call.channels_last else 2
     sides = (dims(each)[first : first + spatial] for each in (planes, weight))
     left = tuple(map(_left_over, *sides, strides, before, apart))
-    of_x, of_weight, of_bias = output_mask
+    of_x, of_weight, _of_bias = output_mask
     if not of_x:
         images = None
     elif transposed:
         images = _plain(call, gradient, weight, how)
     else:
         images = _transposed(call, gradient, weight, {**how, "output_padding": left})
-    return (
-        images,
-        _of_weights(call, planes, steps, how, left) if of_weight else None,
-        _of_bias(call, gradient) if of_bias else None,
-    )
+    return images, _of_weights(call, planes, steps, how, left) if of_weight else None, None
 
 
 def _left_over(extent: Dim, size: Dim, stride: int, before: int, apart: int) -> int:
@@ -158,13 +152,6 @@ def _of_weights(
             dilation=how["strides"], data_layout=data, kernel_layout=kernel, out_layout=data,
         )
     )  # fmt: skip
-
-
-def _of_bias(call: Call, gradient: Expr) -> Expr:
-    to = dtype(gradient)
-    channels = rank(gradient) - 1 if call.channels_last else 1
-    others = [axis for axis in range(rank(gradient)) if axis != channels]
-    return call.cast(over(call, _op.sum, call.cast(gradient, wide(to)), others, False), to)
 
 
 OPERATORS: dict[str, Converter] = {
