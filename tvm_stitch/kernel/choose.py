@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import BESIDE, IN_ROUNDS, KERNEL_OF_ITS_OWN, Context, Problem
 from tvm_stitch.kernel.codegen.footprint import too_much_shared
-from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds, none_waits
+from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds, none_waits, round_threads
 from tvm_stitch.kernel.footprint import footprint_of, tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, switched_off
 from tvm_stitch.kernel.ir.program import Program
@@ -168,7 +168,7 @@ NO_BOUNDS = Bounds()
 def context_of(programs: Sequence[Program], threads: int = 0) -> Context:
     """Where each of these programs is in their kernel, whose blocks have so many threads."""
     if any(program.round for program in programs):
-        return Context(IN_ROUNDS, threads or ROUND_THREADS)
+        return Context(IN_ROUNDS, threads or round_threads(programs))
     return Context(BESIDE, threads) if len(programs) > 1 else KERNEL_OF_ITS_OWN
 
 

@@ -207,7 +207,7 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"values that wait in {mapping.residence}"
     for name in ("threads", "rows", "vector", "cluster", "batch"):
         value = getattr(mapping, name)
-        if value < 1 or value & (value - 1):
+        if value < 1 or (name in mapping.powers and value & (value - 1)):
             yield f"{name} of {value}, which is no power of two"
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         yield f"blocks of {mapping.block_threads} threads"

@@ -6,7 +6,9 @@ or nothing, a Device. Out: a Schedule, or why there is none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from tvm_stitch.device import Device
@@ -27,35 +29,73 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
-ROUND_THREADS = 512  # of a block
+ROUND_THREADS = 512  # of a block, at most
+FEWEST_THREADS = 448  # of one that is cut so that none of them is idle
 MOST_RESIDENT = 4
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
+SECTOR_VECTORS = 4  # of a piece of a row, or a multiple of them
 VECTORS = 2  # of a row that is reduced, as where it is summed over in a kernel of its own
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 MANY_ROWS = 1024  # of a segment of which nobody says how many it has
 
 
+def round_threads(programs: Sequence[Program]) -> int:
+    """Threads of a block for all of these rounds: as many as leave none of them idle.
+
+    Channels are rarely a power of two: of 144 halves, 32 threads a row would have 18 vectors.
+    """
+    if any(program.space.row_segment is None or program.row_reductions for program in programs):
+        return ROUND_THREADS
+    for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -1):
+        if all(_busy_threads(program, threads) for program in programs):
+            return threads
+    return ROUND_THREADS
+
+
 def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     """A block has a piece of the columns of a segment, some of its rows side by side."""
-    program, vector = problem.program, vector_width(problem.program)
-    columns = constant(program.space.columns) or 1
-    while columns % vector:
-        vector //= 2
+    program, block = problem.program, problem.context.threads
+    columns, vector = _vectors(program)
     rows = _rows_expected(program)
     if program.row_reductions:
         return _whole_rows(columns, vector, rows)
-    threads = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
-    # Partials of all segments are few: what matters is that all of a column are loaded at once.
-    narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
-    least = max(narrowest, ROUND_THREADS // power_of_two(rows))
-    while threads > least and columns % (threads // 2 * vector) == 0:
-        threads //= 2
-    side_by_side = ROUND_THREADS // threads
+    idle = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
+    threads = _busy_threads(program, block) or idle
+    side_by_side = block // threads
     batch = 1
     while batch < MOST_BATCH and rows >= 2 * batch * side_by_side:
         batch *= 2
     return RowSegment(threads, side_by_side, vector, 1, batch)
+
+
+def _vectors(program: Program) -> tuple[int, int]:
+    """Elements of a row, and how many of them are a vector."""
+    columns, vector = constant(program.space.columns) or 1, vector_width(program)
+    while columns % vector:
+        vector //= 2
+    return columns, vector
+
+
+def _busy_threads(program: Program, block: int) -> int | None:
+    """The fewest threads a row, or a piece of it, of a block that has no other ones.
+
+    Partials of all segments are few: what matters is that all of a column are loaded at once.
+    """
+    columns, vector = _vectors(program)
+    narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
+    narrowest = max(narrowest, block // power_of_two(_rows_expected(program)))
+    return _pieces(columns // vector, narrowest, block)
+
+
+@cache
+def _pieces(vectors: int, narrowest: int, block: int) -> int | None:
+    """The smallest number of threads that divides both; pieces of a row begin at sectors."""
+    for threads in range(min(vectors, narrowest), min(vectors, block) + 1):
+        begins_at_sectors = threads == vectors or threads % SECTOR_VECTORS == 0
+        if begins_at_sectors and vectors % threads == 0 == block % threads:
+            return threads
+    return None
 
 
 def _rows_expected(program: Program) -> int:

@@ -233,9 +233,8 @@ def _fewer_rows(stage: Stage, mapping: Mapping, tile: Var, thread: Expr, writer:
     """
     rows, columns = mapping.rows, mapping.vector * mapping.steps * mapping.threads
     while rows >= ADDED and columns <= mapping.block_threads:
-        left = min(mapping.block_threads // columns, rows // ADDED)
-        if rows % left:
-            break
+        most = min(mapping.block_threads // columns, rows // ADDED)
+        left = next(count for count in range(most, 0, -1) if rows % count == 0)
         busy = left * columns
         with writer.when(thread < busy if busy < mapping.block_threads else None):
             own = [tile[thread + other * columns] for other in range(0, rows, left)]

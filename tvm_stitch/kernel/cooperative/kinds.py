@@ -57,6 +57,8 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
 
 
 def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator[str]:
+    if problem.program.row_reductions and mapping.threads & (mapping.threads - 1):
+        yield f"{mapping.threads} threads reduce a row, which are no power of two"
     yield from misaligned(problem, mapping)
     yield from held_elements(problem, mapping)
 

@@ -34,7 +34,7 @@ class Mapping:
 
     A block works on `rows` rows at once; `threads` threads share a row, each moves `vector`
     elements at a time and does so `steps` times. The threads of a row are a power of two, so that
-    they reduce in a butterfly.
+    they reduce in a butterfly, where they reduce it.
     """
 
     threads: int  # threads of a block that share a row
@@ -61,6 +61,7 @@ class Mapping:
     tile = 0  # elements of a line of a block's tile; 0: a block has a run of elements
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
+    powers = ("threads", "rows", "vector", "cluster", "batch")  # fields that are powers of two
     _scheme = ""  # where that does not follow from the threads of a row
 
     def __init_subclass__(cls) -> None:
@@ -311,6 +312,7 @@ class RowSegment(Mapping):
     persistent_rows: int = 0
     recompute = True
     split = True
+    powers = ("vector", "batch")
     kind = "row segment"
     _scheme = "global"
 
