@@ -47,6 +47,9 @@ _LLAMA = ((4096, 4096), (4096, 11008), (11008, 4096))
 _OTHERS = ((512, 2048), (2048, 512), (1024, 4096), (768, 30522), (1000, 1000))
 _ATTENTION = ((384, 128, 64, 128), (384, 128, 128, 64), (192, 197, 64, 197), (192, 197, 197, 64),
               (64, 512, 64, 512), (32, 2048, 128, 2048), (32, 2048, 2048, 128))  # fmt: skip
+# Gradients of weights, whose left factor lies across the depth: ConvNeXt's, BERT's, GPT-2's.
+_GRADIENTS = ((96, 50176, 384), (192, 12544, 768), (384, 3136, 1536), (1536, 3136, 384),
+              (768, 784, 3072), (768, 4096, 3072), (3072, 4096, 768), (768, 512, 768))  # fmt: skip
 # Rows, depth and columns: few tiles and many, deep and not.
 _SWEPT = ((16, 4096, 4096), (64, 3072, 768), (197, 4096, 11008), (300, 4096, 4096),
           (512, 3072, 768), (1024, 768, 768), (1024, 3072, 768), (1024, 768, 3072),
@@ -83,6 +86,8 @@ def _timed() -> Iterator[Shape]:
         yield Shape("float32", rows, depth, columns, batch)
     yield Shape("float32", 1024, 768, 3072, ending="bias GELU")
     yield Shape("float16", 8192, 8192, 8192)
+    for gradient in _GRADIENTS:
+        yield Shape("bfloat16", *gradient, left_by_depth=False)
     yield Shape("float16", 4096, 768, 3072, left_by_depth=False)
     yield Shape("float16", 4096, 3072, 768, left_by_depth=False, right_by_depth=True)
 
@@ -91,6 +96,7 @@ def swept() -> list[Shape]:
     """Those whose times by tiles of many sizes tell how long a stage, a wave and a result take."""
     found = [Shape("bfloat16", *sizes) for sizes in _SWEPT]
     found += [Shape("bfloat16", *sizes, 1, True, True) for sizes in _SWEPT[6:10:3]]
+    found += [Shape("bfloat16", *sizes, left_by_depth=False) for sizes in _GRADIENTS]
     found.append(Shape("bfloat16", 1024, 1000, 1000))
     found.append(Shape("bfloat16", 197, 768, 3072, ending="residual bias"))
     return found

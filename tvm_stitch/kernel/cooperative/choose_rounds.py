@@ -37,6 +37,7 @@ SHARE_THREADS = 8  # neighbours that read a whole line of memory
 SECTOR_VECTORS = 4  # of a piece of a row, or a multiple of them
 VECTORS = 2  # of a row that is reduced, as where it is summed over in a kernel of its own
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
+ALONE_BATCH = 2  # the same where registers are left for one block: more is code without end
 MANY_ROWS = 1024  # of a segment of which nobody says how many it has
 
 
@@ -148,10 +149,7 @@ def segment_of_threads(_program: Program, mapping: RowSegment, threads: int) -> 
 
 
 def _alike(parts: Parts, device: Device) -> Parts:
-    """Programs in the same rows have equal mappings, so that threads find theirs again.
-
-    Fewer rows are loaded at once where the registers of two blocks would not do.
-    """
+    """Programs in the same rows have equal mappings, so that threads find theirs again."""
     common: dict[tuple[str, ...], Mapping] = {}
     for program, mapping in parts:
         key = program.space.key
@@ -159,13 +157,27 @@ def _alike(parts: Parts, device: Device) -> Parts:
             common[key] = min(common.get(key, mapping), mapping, key=_narrowness)
         elif program.persistent_inputs and (program.reduces or key not in common):
             common[key] = mapping
-    for program, _ in parts:
-        own = common.get(program.space.key)
-        while own is not None and own.batch > 1:
-            if round_footprint(program, own).registers_fit(2, device):
-                break
-            own = common[program.space.key] = _with_fields(own, batch=own.batch // 2)
+    for key, mapping in common.items():
+        programs = [program for program, _ in parts if program.space.key == key]
+        common[key] = _with_room(programs, mapping, device)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
+
+
+def _with_room(programs: Sequence[Program], mapping: Mapping, device: Device) -> Mapping:
+    """With as many rows loaded at once as leave registers for two blocks, or else for one."""
+
+    def fits(mapping: Mapping, blocks: int) -> bool:
+        needed = [round_footprint(program, mapping) for program in programs]
+        return all(each.registers_fit(blocks, device) for each in needed)
+
+    for blocks, most in ((2, mapping.batch), (1, min(mapping.batch, ALONE_BATCH))):
+        batch = most
+        while batch > 1 and not fits(_with_fields(mapping, batch=batch), blocks):
+            batch //= 2
+        found = _with_fields(mapping, batch=batch) if batch < mapping.batch else mapping
+        if fits(found, blocks):
+            break
+    return found
 
 
 def _narrowness(mapping: Mapping) -> tuple[int, int]:

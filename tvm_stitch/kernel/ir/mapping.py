@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tvm_stitch.stages.stage import Refused
 
@@ -61,7 +61,8 @@ class Mapping:
     tile = 0  # elements of a line of a block's tile; 0: a block has a run of elements
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
-    powers = ("threads", "rows", "vector", "cluster", "batch")  # fields that are powers of two
+    # Fields that are powers of two.
+    powers: ClassVar[tuple[str, ...]] = ("threads", "rows", "vector", "cluster", "batch")
     _scheme = ""  # where that does not follow from the threads of a row
 
     def __init_subclass__(cls) -> None:
@@ -312,7 +313,7 @@ class RowSegment(Mapping):
     persistent_rows: int = 0
     recompute = True
     split = True
-    powers = ("vector", "batch")
+    powers: ClassVar[tuple[str, ...]] = ("vector", "batch")
     kind = "row segment"
     _scheme = "global"
 
