@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
@@ -44,6 +45,7 @@ MULTIPLIED = ("float16", "bfloat16")
 # A tensor core multiplies 16 rows; for fewer, TVM's kernels of matrices and vectors are as good.
 FEWEST_ROWS = 16
 WIDEST = 8  # elements of an access
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,15 @@ class Factor:
     def vector(self) -> int:
         """Elements that lie side by side in memory wherever so many neighbours begin."""
         return self._width(DEPTH if self.by_depth else self.side)
+
+    @cached_property
+    def is_in_pieces(self) -> bool:
+        """Whether the next element of a row, or the next row, is not everywhere as far away."""
+        divided: list[Expr] = []
+        note = [(kind, lambda node: divided.append(node.a)) for kind in _DIVISIONS]
+        tvm_ffi.structural_walk(self.at, note)
+        own = {var for each in divided for var in tirx.analysis.undefined_vars(each)}
+        return not own.isdisjoint((self.side, DEPTH))
 
     def _width(self, along: Var) -> int:
         width = WIDEST

@@ -115,6 +115,23 @@ def test_rows_may_be_of_several_dimensions_in_memory():
     check(build, [(7, 2, 5), (5, 9)], expected, ["reshape"])
 
 
+@pytest.mark.parametrize("width, dtype", [(7, "float16"), (8, "float16"), (7, "float32")])
+def test_pixels_of_images_with_channels_first_are_copied_where_no_vectors_lie(width, dtype):
+    """As rows of a product of halves: pieces of 49 of them would be loaded one by one."""
+    is_copied = dtype == "float16" and width % 2
+
+    def build(emit, x, w):
+        turned = emit(op.permute_dims(x, [0, 2, 3, 1]))
+        return emit(op.matmul(emit(op.reshape(turned, (2 * width * width, 16))), w))
+
+    def expected(x, w):
+        return x.transpose(0, 2, 3, 1).reshape(-1, 16) @ w
+
+    cast = ["astype"] if dtype == "float16" else []
+    left = ["permute_dims", "reshape", "matmul"] if is_copied else ["reshape", "reshape"]
+    check(build, [(2, 16, width, width), (16, 9)], expected, [*left, *cast], dtype)
+
+
 def test_batch_and_length_may_be_symbolic():
     n, m = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("m", "int64")
 
