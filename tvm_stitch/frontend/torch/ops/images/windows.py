@@ -76,14 +76,15 @@ def _largest(call: Call, x: Expr, window: _Window, numbered: Numbered) -> tuple[
     shape, of = call.symbols.extents(values.shape), wide(to)
     least = tirx.const(-float("inf"), of)
 
+    def values_of(source: te.Tensor, at: Sequence[Any]) -> Iterator[tuple[Any, Any, Any]]:
+        for inside, place, number in numbered(at):
+            yield inside, tirx.if_then_else(inside, source(*place).astype(of), least), number
+
     def largest(source: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
             found, strange = least, tirx.const(False, "bool")
-            for inside, place, _number in numbered(at):
-                value = source(*place).astype(of)
-                found = tirx.max(found, tirx.if_then_else(inside, value, least))
-                nothing = tirx.const(0.0, of)
-                strange = tirx.any(strange, is_nan(tirx.if_then_else(inside, value, nothing)))
+            for _inside, value, _number in values_of(source, at):
+                found, strange = tirx.max(found, value), strange | is_nan(value)
             nan = tirx.const(float("nan"), of)
             return tirx.Select(strange, nan, found).astype(to)
 
@@ -93,15 +94,14 @@ def _largest(call: Call, x: Expr, window: _Window, numbered: Numbered) -> tuple[
         """The last that is not a number, else the first that is the largest."""
 
         def element(*at: Any) -> Any:
-            found, strange = tirx.const(-1, numbers), tirx.const(-1, numbers)
-            all_places, no = list(numbered(at)), tirx.const(False, "bool")
-            for inside, place, number in reversed(all_places):
-                equal = tirx.if_then_else(inside, tirx.EQ(source(*place), largest(*at)), no)
-                found = tirx.Select(equal, number, found)
-            for inside, place, number in all_places:
-                is_strange = tirx.if_then_else(inside, is_nan(source(*place)), no)
-                strange = tirx.Select(is_strange, number, strange)
-            return tirx.Select(strange >= tirx.const(0, numbers), strange, found)
+            most = largest(*at).astype(of)
+            none, beyond = tirx.const(-1, numbers), tirx.max_value(numbers)
+            strange, found = none, beyond
+            for inside, value, number in values_of(source, at):
+                is_most = inside & tirx.EQ(value, most)
+                found = tirx.min(found, tirx.Select(is_most, number, beyond))
+                strange = tirx.max(strange, tirx.Select(is_nan(value), number, none))
+            return tirx.Select(is_nan(most), strange, found)
 
         return te.compute(shape, element, name="place")
 
