@@ -7,14 +7,13 @@ import re
 
 import numpy as np
 import pytest
+from accesses import reads
 from check import check, cuda_of, the_kernel
 from tvm import relax
 from tvm.relax import op
 from twins import Twin
 from twins_verified import verify
 from zoo import Case, graph, graph_of, softmax64
-
-ACCESSES = {"half2": 4, "half4": 8, "uint4": 16, "float4": 16}
 
 
 def split(emit, x, axis=-1):
@@ -42,23 +41,11 @@ def rotary(dtype: str, size: int, rows: int = 100) -> Case:
     return graph(dtype, [(rows, heads, size), (rows, half), (rows, half)], build, expected)
 
 
-def reads(case: Case) -> dict[str, set[int]]:
-    """By input, the bytes of the accesses that read it; 0 for single elements."""
-    source = cuda_of(the_kernel(case.module))
-    body = source[source.rindex('extern "C" __global__') :].partition("{")[2]
-    found: dict[str, set[int]] = {}
-    for kind, name in re.findall(r"(?:\*\((\w+)\*\)\()?\b(p\d+)_ptr (?=\+)", body):
-        found.setdefault(name, set()).add(ACCESSES[kind])
-    for name in re.findall(r"\b(p\d+)_ptr\[", body):
-        found.setdefault(name, set()).add(0)
-    return found
-
-
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 def test_a_rotary_embedding_reads_nothing_but_vectors(dtype):
     case = rotary(dtype, 64)
     check(case, orders=2)
-    assert reads(case) == {"p0": {16}, "p1": {16}, "p2": {16}}
+    assert reads(case.module) == {"p0": {16}, "p1": {16}, "p2": {16}}
 
 
 @pytest.mark.parametrize("size, widest", [(72, 8), (36, 4), (34, 0)])
@@ -66,7 +53,7 @@ def test_halves_that_are_less_aligned_are_read_in_shorter_vectors(size, widest):
     """Halves of 36, 18 and 17 elements of 2 bytes."""
     case = rotary("float16", size)
     check(case, orders=2)
-    assert reads(case) == {"p0": {16, widest}, "p1": {widest}, "p2": {widest}}
+    assert reads(case.module) == {"p0": {16, widest}, "p1": {widest}, "p2": {widest}}
 
 
 def test_a_concatenation_reads_only_what_it_takes():
@@ -78,7 +65,7 @@ def test_a_concatenation_reads_only_what_it_takes():
         lambda x, y: np.tanh(np.concatenate([x, y], 1)),
     )
     check(case, orders=2)
-    assert reads(case) == {"p0": {16}, "p1": {16}}
+    assert reads(case.module) == {"p0": {16}, "p1": {16}}
 
 
 def test_rows_of_concatenated_slices():
@@ -92,7 +79,7 @@ def test_rows_of_concatenated_slices():
 
     case = graph("float32", [(9, 64), (9, 32)], build, expected)
     check(case, orders=2)
-    assert reads(case) == {"p0": {16}, "p1": {16}}
+    assert reads(case.module) == {"p0": {16}, "p1": {16}}
 
 
 def test_a_place_found_at_run_time():
@@ -121,7 +108,7 @@ def test_padding_reads_inside_only():
         lambda x: np.tanh(np.pad(x, ((0, 0), (8, 24)))),
     )
     check(case, orders=2)
-    assert reads(case) == {"p0": {16}}
+    assert reads(case.module) == {"p0": {16}}
 
 
 def test_wide_elements_beside_narrow_ones():

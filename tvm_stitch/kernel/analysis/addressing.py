@@ -35,6 +35,7 @@ from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, anal
 
 ROW = tirx.Var("row", "int64")
 COLUMN = tirx.Var("column", "int64")
+LANE = tirx.Var("lane", "int64")  # a column of a vector of columns, counted from its first
 
 
 # A buffer, and a position and a condition up to what they are made of.
@@ -85,7 +86,7 @@ class Address:
     def of_row(self) -> bool:
         """Whether it depends on the row."""
         parts = [self.index] if self.guard is None else [self.index, self.guard]
-        return any(_mentions(part, ROW) for part in parts)
+        return any(mentions(part, ROW) for part in parts)
 
     def at(self, row: Expr, column: Expr) -> Expr:
         """The position for a given row and column."""
@@ -188,10 +189,34 @@ class Frame:
 
     def aligned(self, index: Expr, vector: int) -> bool:
         """Whether every vector of columns that starts at a multiple of `vector` is aligned."""
+        coefficient, base = self.starts(index, vector)
+        return coefficient % vector == 0 and base % vector == 0
+
+    def starts(self, index: Expr, vector: int) -> tuple[int, int]:
+        """Coefficient and base of the positions where such vectors start."""
         quotient = tirx.Var("quotient", "int64")
         start = substitute(index, {COLUMN: quotient * vector})
         modular = self.analyzer.modular_set(self.analyzer.simplify(start))
-        return modular.coeff % vector == 0 and modular.base % vector == 0
+        return int(modular.coeff), int(modular.base)
+
+    def distance(self, index: Expr, other: Expr, vector: int) -> int | None:
+        """By how much one address is behind another for the first column of any vector."""
+        analyzer, quotient, _lane = self._vector(vector)
+        first = {COLUMN: quotient * vector}
+        return constant(analyzer.simplify(substitute(index, first) - substitute(other, first)))
+
+    def moved_by_lanes(self, index: Expr, vector: int) -> Expr | None:
+        """By how much an address moves with the LANE of a vector; None: not alike in all."""
+        analyzer, quotient, lane = self._vector(vector)
+        start = substitute(index, {COLUMN: quotient * vector})
+        moved = substitute(index, {COLUMN: quotient * vector + lane})
+        found = substitute(analyzer.simplify(moved - start), {lane: LANE})
+        return found if all(v == LANE for v in tirx.analysis.undefined_vars(found)) else None
+
+    def at_lane(self, condition: Expr, vector: int, lane: int) -> Expr:
+        """A condition for a column of a vector, as simple as it is there."""
+        analyzer, quotient, _lane = self._vector(vector)
+        return analyzer.simplify(substitute(condition, {COLUMN: quotient * vector + lane}))
 
     def contiguous(self, index: Expr, vector: int) -> bool:
         """Whether the elements of such a vector lie side by side."""
@@ -218,7 +243,7 @@ class Frame:
         here = substitute(condition, {COLUMN: quotient * vector + lane})
         # TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
         either = (analyzer.simplify(here), analyzer.simplify(tirx.Not(here)))
-        return any(not _mentions(each, lane) for each in either)
+        return any(not mentions(each, lane) for each in either)
 
     def complementary(self, guard: Expr | None, other: Expr | None) -> bool:
         """Whether always exactly one of two conditions holds."""
@@ -243,10 +268,10 @@ class Frame:
         return analyzer, quotient, lane
 
     def _stride(self, index: Expr) -> Stride:
-        if any(_mentions(i, COLUMN) for read in find_reads(index) for i in read.load.indices):
+        if any(mentions(i, COLUMN) for read in find_reads(index) for i in read.load.indices):
             # A position that is read may be that of several side by side, as of all channels.
             return Stride.UNIT if self._in_pieces(index) else Stride.GATHER
-        if not _mentions(index, COLUMN):
+        if not mentions(index, COLUMN):
             return Stride.UNIFORM
         step = substitute(index, {COLUMN: COLUMN + 1}) - index
         change = constant(self.analyzer.simplify(step))
@@ -281,7 +306,8 @@ def weights(program: Program) -> int:
     return len({each.key for each in others if each.stride is Stride.UNIT and not each.of_row})
 
 
-def _mentions(expr: Expr, var: Var) -> bool:
+def mentions(expr: Expr, var: Var) -> bool:
+    """Whether a variable occurs in an expression."""
     return any(var == used for used in tirx.analysis.undefined_vars(expr))
 
 

@@ -7,19 +7,41 @@ know threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.stages.stage import Expr, element_bytes
+from tvm_stitch.kernel.analysis.addressing import (
+    COLUMN,
+    LANE,
+    ROW,
+    Address,
+    AddressKey,
+    Frame,
+    Stride,
+)
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.stages.stage import Expr, constant, element_bytes, substitute
+
+
+@dataclass(frozen=True, eq=False)
+class VectorAccess:
+    """One access: so many of the loaded elements from `first` on, where the guard holds."""
+
+    first: int
+    width: int
+    guard: Expr | None = None  # of ROW and the first lane's COLUMN; None: always
+
+    def guard_at(self, row: Expr, column: Expr) -> Expr | None:
+        """The condition for a given row and first column."""
+        return None if self.guard is None else substitute(self.guard, {ROW: row, COLUMN: column})
 
 
 @dataclass(frozen=True, eq=False)
 class VectorLoad:
-    """A vector of elements that neighbouring columns read, loaded in accesses of `width`.
+    """What so many neighbouring columns, its lanes, read of a buffer, loaded at once.
 
     Where a concatenation reads one buffer at either of two places, `otherwise` is the second: the
     place is selected, so that one access without a branch serves both.
@@ -27,29 +49,55 @@ class VectorLoad:
 
     address: Address
     otherwise: Address | None
-    width: int
+    lanes: int
+    size: int  # elements that are loaded, or lie between such
+    before: int  # of them, those in front of what the first lane reads at the address
+    accesses: tuple[VectorAccess, ...]
+    serves: tuple[Address, ...]
+    slots: Mapping[AddressKey, Expr]  # which of the elements a LANE reads, by address
 
-    @property
-    def serves(self) -> tuple[Address, ...]:
-        """The addresses whose elements it holds."""
-        return (self.address,) if self.otherwise is None else (self.address, self.otherwise)
+    @staticmethod
+    def of_neighbours(address: Address, otherwise: Address | None, width: int) -> VectorLoad:
+        """A vector whose elements neighbouring columns read, one each."""
+        serves = (address,) if otherwise is None else (address, otherwise)
+        access = VectorAccess(0, width, address.guard if otherwise is None else None)
+        slots = {each.key: LANE for each in serves}
+        return VectorLoad(address, otherwise, width, width, 0, (access,), serves, slots)
 
     @property
     def of_row(self) -> bool:
         """Whether other rows read other elements."""
         return any(address.of_row for address in self.serves)
 
+    @property
+    def has_ends(self) -> bool:
+        """Whether its first or last elements are not loaded."""
+        first, last = self.accesses[0], self.accesses[-1]
+        return first.first > 0 or last.first + last.width < self.size
+
+    @property
+    def lane_bytes(self) -> float:
+        """From what a lane reads to what the next one does, in the mean."""
+        item, last = element_bytes(self.address.buffer), int64(self.lanes - 1)
+        slots = [constant(self.slot(self.address.key, lane)) or 0 for lane in (int64(0), last)]
+        return item * (slots[1] - slots[0]) / max(1, self.lanes - 1)
+
     def at(self, row: Expr, column: Expr) -> Expr:
-        """The position of the element of a column."""
+        """The position of its first element, by the first of its columns."""
         here = self.address.at(row, column)
         if self.otherwise is None:
-            return here
+            return here - self.before if self.before else here
         taken = self.address.guard_at(row, column)
         return tirx.Select(taken, here, self.otherwise.at(row, column))
 
-    def guard(self, row: Expr, column: Expr) -> Expr | None:
-        """When it is loaded; None: always."""
-        return None if self.otherwise is not None else self.address.guard_at(row, column)
+    def elements(self, vector: int) -> int:
+        """Registers for a vector of columns."""
+        return vector // self.lanes * self.size
+
+    def slot(self, key: AddressKey, lane: Expr) -> Expr:
+        """Which of these has the element of a lane of the vector at an address."""
+        own = substitute(self.slots[key], {LANE: tirx.floormod(lane, self.lanes)})
+        return tvm.sym.Analyzer().simplify(tirx.floordiv(lane, self.lanes) * self.size + own)
 
 
 def plan_vector_loads(frame: Frame, addresses: Iterable[Address], vector: int) -> list[VectorLoad]:
@@ -58,20 +106,20 @@ def plan_vector_loads(frame: Frame, addresses: Iterable[Address], vector: int) -
     for address in addresses:
         if address.key in found or address.everywhere.key in found:
             continue
-        width = _width(frame, address, vector)
+        width = vector_width_of(frame, address, vector)
         if width < 2:
             continue
         partner = _partner(frame, address, found.values())
         if partner is not None:
-            merged = VectorLoad(partner.address, address, min(width, partner.width))
+            merged = VectorLoad.of_neighbours(partner.address, address, min(width, partner.lanes))
             found[partner.address.key] = found[address.key] = merged
         else:
-            found[address.key] = VectorLoad(address, None, width)
+            found[address.key] = VectorLoad.of_neighbours(address, None, width)
     return list(dict.fromkeys(found.values()))
 
 
-def _width(frame: Frame, address: Address, vector: int) -> int:
-    """Elements of an access: a power of two."""
+def vector_width_of(frame: Frame, address: Address, vector: int) -> int:
+    """Elements of an access that neighbouring columns read, one each: a power of two."""
     if address.stride is Stride.UNIFORM:
         return 1
     vector = min(vector, ACCESS_BYTES // element_bytes(address.buffer))

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
+from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
@@ -39,6 +40,7 @@ FLAT_THREADS = 256
 # neighbouring memory, and with 8 elements each a warp's load touches 8 lines in place of one.
 # Worked out, not measured: the gradient of an image enlarged twice has 16.
 MOST_GATHERS = 5
+SECTOR_BYTES = 32
 
 
 def _candidates(problem: Problem[Program]) -> Iterator[Flat]:
@@ -52,9 +54,11 @@ def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
     tiling = find_tiling(program)
     if tiling is not None and "regional" in problem.schemes:
         yield tile_mapping(tiling, vector_width(program))
-    mapping = Flat(FLAT_THREADS, 1 if _gathers(program) else vector_width(program), 1)
+    vector, is_strided = _vector(program)
+    mapping = Flat(FLAT_THREADS, vector, 1)
     total = program.elements_expected
-    wanted = 2 * device.multiprocessors
+    full = device.max_threads // FLAT_THREADS
+    wanted = (full if is_strided else 2) * device.multiprocessors
     while total is not None and mapping.vector > 1 and -(-total // mapping.reach) < wanted:
         mapping = replace(mapping, vector=mapping.vector // 2)
     wanted = device.multiprocessors // 2
@@ -64,12 +68,27 @@ def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
 
 
 @memoized
-def _gathers(program: Program) -> bool:
-    """Whether an element is made of many that lie apart."""
-    frame = Frame(program)
+def _vector(program: Program) -> tuple[int, bool]:
+    """Elements of a thread, one where each is made of many that lie apart; whether any stride.
+
+    Where neighbours stride along, what a thread reads of a row is a sector at most, which an access
+    or two take: more would leave a warp's accesses farther apart. And as it computes more of what
+    it reads, there are threads to fill the device before any has several elements. Worked out, not
+    measured.
+    """
+    frame, vector = Frame(program), vector_width(program)
     reads = program.reads_at(Where.OTHER)
     found = [frame.address(stage, read) for stage, read in reads if read.buffer in program.inputs]
-    return len({each.key for each in found if each.stride is Stride.GATHER}) > MOST_GATHERS
+    loads = plan_loads(frame, found, vector)
+    served = {key for load in loads for key in load.slots}
+    apart = {each.key for each in found if each.stride is Stride.GATHER}
+    alone = {each.key for each in found if each.everywhere.key not in served}
+    if len(apart & alone) > MOST_GATHERS:
+        return 1, False
+    strided = [load for load in loads if load.size > load.lanes]
+    while vector > 1 and any(load.lane_bytes * vector > SECTOR_BYTES for load in strided):
+        vector //= 2
+    return vector, bool(strided)
 
 
 def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:

@@ -227,10 +227,11 @@ class Part(RowState):
         if self.vectors:
             return
         found = [load for load in self.plan_vector_loads(self.program.reads) if not load.of_row]
+        tiles = []
         for load in found:
-            buffer = load.address.buffer
-            tile = self.tile(f"{buffer.name}_vector", dtype_of(buffer))
-            self.vectors |= {address.key: (tile, self.own_slot) for address in load.serves}
+            tile = self.vector_tile(load, self.mapping.steps)
+            self.vectors |= self.fragments_of(load, tile, lambda step: step)
+            tiles.append(tile)
         for steps in self.position.steps():
             if steps.guard is Guard.EDGE:
                 continue
@@ -239,9 +240,8 @@ class Part(RowState):
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.when(self.position.exists(step, steps.guard)),
             ):
-                for load in found:
-                    tile, element = self.vectors[load.address.key]
-                    self.load_vector(load, tile, step, element)
+                for load, tile in zip(found, tiles, strict=True):
+                    self.load_vector(load, tile, step, step)
 
     def row_value(self, stage: Stage, read: Read) -> Expr | None:
         """What a load gives where that is one value for the row."""

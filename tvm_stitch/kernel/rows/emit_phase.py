@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from tvm_stitch.kernel.analysis.addressing import AddressKey
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.global_access import Element
+from tvm_stitch.kernel.rows.global_access import Element, Fragments
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
 
@@ -100,12 +100,14 @@ def _batch(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Ste
     def slots(number: Expr) -> Element:
         return lambda _, lane: number * vector + lane
 
-    vectors = _load_vectors(part, state.phase.stages, steps, slots)
+    vectors = _load_vectors(part, state.phase.stages, steps)
 
     def through(stages: tuple[Stage, ...], second_pass: bool) -> None:
         with writer.unrolled(steps.count, "step") as number:
             loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
-            own = {key: (tile, slots(number)) for key, tile in vectors.items()}
+            own: Fragments = {}
+            for load, tile in vectors:
+                own |= part.fragments_of(load, tile, lambda _step: number)
             of_step = replace(state, loaded=loaded, vectors=own)
             Step(part, of_step, stages, steps.start + number, steps.guard, second_pass).emit()
 
@@ -116,22 +118,17 @@ def _batch(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Ste
 
 
 def _load_vectors(
-    part: RowState, needed: tuple[Stage, ...], steps: Steps, slots: Callable[[Expr], Element]
-) -> dict[AddressKey, Var]:
+    part: RowState, needed: tuple[Stage, ...], steps: Steps
+) -> list[tuple[VectorLoad, Var]]:
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
     if steps.guard is Guard.EDGE or not isinstance(steps.count, int):
-        return {}
-    writer = part.writer
-    tiles: dict[AddressKey, Var] = {}
-    planned = part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads)
-    for load in planned:
-        buffer = load.address.buffer
-        size = part.mapping.vector * steps.count
-        tile = writer.allocate(f"{buffer.name}_vector", size, dtype_of(buffer))
-        tiles |= {address.key: tile for address in load.serves}
+        return []
+    writer, found = part.writer, []
+    for load in part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads):
+        found.append((load, part.vector_tile(load, steps.count)))
     with writer.unrolled(steps.count, "vector") as number:
         step = steps.start + number
         with writer.when(part.position.exists(step, steps.guard)):
-            for load in planned:
-                part.load_vector(load, tiles[load.address.key], step, slots(number))
-    return tiles
+            for load, tile in found:
+                part.load_vector(load, tile, step, number)
+    return found

@@ -54,14 +54,29 @@ class Step:
             for stage in self.needed:
                 if self._is_output(stage) and self.vector > 1:
                     self.outputs[stage.output] = self._fragment(stage.output, "out")
-            with self.writer.unrolled(self.vector, "lane") as lane:
-                edge = self.guard is Guard.EDGE
-                with self.writer.when(part.position.inside(self.step, lane) if edge else None):
-                    self._compute(lane)
+            if self._lanes_differ():
+                for lane in range(self.vector):
+                    self._compute(int64(lane))
+            else:
+                with self.writer.unrolled(self.vector, "lane") as lane:
+                    edge = self.guard is Guard.EDGE
+                    with self.writer.when(part.position.inside(self.step, lane) if edge else None):
+                        self._compute(lane)
             self._keep(guard)
             for buffer, tile in self.outputs.items():
                 with self.writer.when(part.position.row_exists):
                     part.copy_out(buffer, tile, self.step, guard, by_lane)
+
+    def _lanes_differ(self) -> bool:
+        """Whether some lanes have conditions that others need not ask: TVM sees that of each."""
+        frame = self.part.frame
+        reads = ((stage, read) for stage in self.needed for read in stage.reads if read.guarded)
+        return any(
+            address.everywhere.key in self.fragments
+            and not frame.uniform(address.guard, self.vector)
+            for address in (frame.address(stage, read) for stage, read in reads)
+            if address.guard is not None
+        )
 
     def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
         """Of the step's first element, what it adds to each of some sums."""
@@ -100,7 +115,7 @@ class Step:
             return
         self.fragments |= part.vectors | self.state.vectors
         for load in part.plan_vector_loads(reads):
-            if load.address.key not in self.fragments:
+            if not load.slots.keys() <= self.fragments.keys():
                 self._load_vector(load)
 
     def _load_fragment(self, buffer: Var, guard: Guard) -> None:
@@ -115,9 +130,9 @@ class Step:
         part.copy_in(buffer, tile, self.step, guard, element)
 
     def _load_vector(self, load: VectorLoad) -> None:
-        tile = self._fragment(load.address.buffer, "vector")
-        self.part.load_vector(load, tile, self.step, by_lane)
-        self.fragments |= {address.key: (tile, by_lane) for address in load.serves}
+        tile, first = self.part.vector_tile(load), int64(0)
+        self.part.load_vector(load, tile, self.step, first)
+        self.fragments |= self.part.fragments_of(load, tile, lambda _step: first)
 
     def _fetch(self, guard: Guard) -> None:
         """Values that wait in shared memory come as vectors, and what goes there is collected."""

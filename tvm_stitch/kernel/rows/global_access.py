@@ -13,7 +13,8 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, AddressKey, Frame
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
+from tvm_stitch.kernel.analysis.strided_loads import plan_loads
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import (
@@ -29,6 +30,7 @@ from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
+Number = Callable[[Expr], Expr]  # step -> of its vector among those of a tile
 Fragments = dict[AddressKey, tuple[Var, Element]]  # tiles by an address's key
 
 
@@ -97,19 +99,42 @@ class Access:
             for stage, read in reads
             if read.buffer in inputs and not self.is_same(stage, read)
         ]
-        return plan_vector_loads(self.frame, addresses, self.mapping.vector)
+        return plan_loads(self.frame, addresses, self.mapping.vector)
 
-    def load_vector(self, load: VectorLoad, tile: Var, step: Expr, element: Element) -> None:
-        """A vector along the columns; where it is not loaded, nothing uses it."""
-        width, view, row = load.width, self.views[load.address.buffer], self.position.row
-        with self.writer.unrolled(self.mapping.vector // width, "part") as number:
-            column = self.position.column(step, number * width)
-            with self.writer.when(load.guard(row, column)):
-                # One place for all lanes: contiguity was proven, TVM need not find it again.
-                start = self._scalar(load.at(row, column), width)
-                with self.writer.vectorized(width, "lane") as lane:
-                    value = self.redirected(view[start + lane])
-                    self.writer.store(tile, element(step, number * width + lane), value)
+    def vector_tile(self, load: VectorLoad, count: int = 1) -> Var:
+        """Registers for a vector along the columns, or for so many: all, though some stay empty.
+
+        TVM would allocate only what is used, and count it from the first: vectors would lie there
+        out of alignment.
+        """
+        buffer, size = load.address.buffer, load.elements(self.mapping.vector) * count
+        tile = self.writer.allocate(f"{buffer.name}_vector", size, dtype_of(buffer))
+        for end in (0, size - 1) if load.has_ends else ():
+            self.writer.call(tile.ptr_to([int64(end)]))
+        return tile
+
+    def load_vector(self, load: VectorLoad, tile: Var, step: Expr, number: Expr) -> None:
+        """A vector along the columns, by its number in a tile; what is not loaded is not used."""
+        view, row, vector = self.views[load.address.buffer], self.position.row, self.mapping.vector
+        with self.writer.unrolled(vector // load.lanes, "part") as part:
+            column = self.position.column(step, part * load.lanes)
+            own = number * load.elements(vector) + part * load.size
+            for access in load.accesses:
+                with self.writer.when(access.guard_at(row, column)):
+                    # One place for all lanes: contiguity was proven, TVM need not find it again.
+                    start = self._scalar(load.at(row, column) + access.first, access.width)
+                    with self.writer.vectorized(access.width, "lane") as lane:
+                        value = self.redirected(view[start + lane])
+                        self.writer.store(tile, own + (access.first + lane), value)
+
+    def fragments_of(self, load: VectorLoad, tile: Var, number: Number) -> Fragments:
+        """Where a tile has what such a load serves, by the number of a step's vector in it."""
+        vector = self.mapping.vector
+
+        def element(key: AddressKey) -> Element:
+            return lambda step, lane: number(step) * load.elements(vector) + load.slot(key, lane)
+
+        return {key: (tile, element(key)) for key in load.slots}
 
     def _scalar(self, start: Expr, width: int) -> Expr:
         """Where a vector starts, kept from TVM's simplifier if it chooses between places.
