@@ -8,12 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 from accesses import all_reads, reads
-from check import check, schedule_by, schedule_of, the_kernel
+from check import check, program_of, schedule_by, schedule_of, the_kernel
 from tvm import relax, te, tirx
 from tvm.relax import op
 from twins_verified import verify_module
 from zoo import Case, graph, rounded
 
+from tvm_stitch.kernel.analysis.profile import rows_profile
 from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.schedule import Schedule
 
@@ -170,3 +171,15 @@ def test_a_batch_of_any_size():
     module = windows_module("bfloat16", (n, 32, 64), (3, 3), (2, 2), (1, 1))
     verify_module(module, {"n": 1}, {"n": 3}, {"n": 37})
     assert set(reads(module)["p0"]) == {0, 16}
+
+
+def test_the_cost_of_a_step_is_all_that_lies_between():
+    """Sectors come whole, and once."""
+
+    def moved(step):
+        module = windows_module("bfloat16", (64, 64, 64 * step), (1, 1), (1, step), (0, 0))
+        profile = rows_profile(program_of(module), Flat(256, 8, 1))
+        assert profile.phases[0].gathers == ()
+        return profile.other_bytes
+
+    assert [moved(step) for step in (2, 3, 4)] == [64 * 64 * 64 * step * 2 for step in (2, 3, 4)]

@@ -18,6 +18,8 @@ from tvm import tirx
 from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
+from tvm_stitch.kernel.analysis.strided_loads import plan_loads
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
@@ -37,6 +39,7 @@ INSTRUCTIONS = {
     "Cast": (1, 1, 0), "FloorDiv": (4, 4, 0), "FloorMod": (5, 5, 0),
 }  # fmt: skip
 _OTHERS = (1, 0.5, 0)
+LANES = 8  # of vectors, where strided loads are told from gathers
 _FREE = ("Var", "IntImm", "FloatImm", "Op", "PrimType", "Array", "StringImm")
 
 
@@ -128,18 +131,41 @@ def _profile(phases: Phases, extents: Extents) -> Profile:
     )
 
 
-def _strides(program: Program, stage: Stage) -> tuple[tuple[Stride, int], ...]:
-    """Stride and bytes of every load that is neither of its own element nor of a row's."""
+@dataclass(frozen=True, eq=False)
+class _Loads:
+    """A stage's loads of what is neither its own element nor a row's."""
 
-    def find() -> tuple[tuple[Stride, int], ...]:
+    single: tuple[tuple[Stride, int], ...]  # stride and bytes of an element
+    strided: tuple[VectorLoad, ...]
+
+
+def _loads(program: Program, stage: Stage) -> _Loads:
+    def find() -> _Loads:
         frame = Frame(program)
-        return tuple(
-            (frame.address(stage, read).stride, element_bytes(read.buffer))
+        found = [
+            frame.address(stage, read)
             for read in stage.reads
             if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
-        )
+        ]
+        apart = [each for each in found if each.stride is Stride.GATHER and not each.from_memory]
+        strided = plan_loads(frame, apart, LANES)
+        served = {address.key for load in strided for address in load.serves}
+        single = [each for each in found if each.key not in served]
+        sizes = tuple((each.stride, element_bytes(each.buffer)) for each in single)
+        return _Loads(sizes, tuple(strided))
 
     return remembered(stage, ("strides", program.space.key), find)
+
+
+def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var, int]]:
+    """Of strided loads, each once: the buffer, and bytes that a column has of all that is read."""
+    loads = [load for stage in stages for load in _loads(program, stage).strided]
+    distinct = {load.address.everywhere.key: load for load in loads}
+    found = []
+    for load in distinct.values():
+        buffer = load.address.buffer
+        found.append((buffer, -(-load.size * element_bytes(buffer) // load.lanes)))
+    return found
 
 
 def _phase(phase: Phase, program: Program) -> PhaseProfile:
@@ -149,9 +175,10 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
     for stage in phase.computed:
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
-        for stride, size in _strides(program, stage):
+        for stride, size in _loads(program, stage).single:
             if stride is not Stride.UNIFORM:
                 (gathers if stride is Stride.GATHER else along).append(size)
+    along += [size for _, size in _strided_bytes(program, phase.computed)]
 
     def sizes(buffers: Iterable[Var]) -> tuple[int, ...]:
         return tuple(element_bytes(buffer) for buffer in buffers)
@@ -175,14 +202,19 @@ def _other_bytes(phases: Phases, elements: int, extents: Extents) -> int:
     program = phases.program
     full = {b for phase in phases.phases for b in (*phase.inputs, *phase.stores)}
     loads = Counter(read.buffer for _, read in program.reads)
+    strided: Counter[Var] = Counter()
+    for buffer, size in _strided_bytes(program, program.stages):
+        strided[buffer] += size
     total = 0
     for buffer in (*program.inputs, *program.outputs):
         if buffer in full:
             continue
         count = extents.elements(buffer)
-        # A slice of a large tensor is read no further than it reaches; there may be several.
-        reached = elements * max(1, loads[buffer])
-        total += min(count, reached) * element_bytes(buffer)
+        # A slice of a large tensor is read no further than it reaches; there may be several. What
+        # lies between the elements of one with a step comes with them.
+        item = element_bytes(buffer)
+        each = max(strided[buffer], item * max(1, loads[buffer]))
+        total += min(count * item, elements * each)
     return total
 
 
