@@ -197,16 +197,16 @@ def test_shares_of_planes(size, last):
     check(lambda x: functional.adaptive_avg_pool2d(x, size), x[0])
 
 
-def test_gradients_of_windows_with_gaps_are_pytorchs():
-    x = image(1, 2, 9, 9)
-    y, places = functional.max_pool2d(x, 2, 2, 0, 2, return_indices=True)
+@pytest.mark.parametrize("stride", [1, 2, (4, 3)])
+def test_gradients_of_windows_with_gaps(stride):
+    how = *pairs(3, stride, 1), [2, 2], False
+    x = image(2, 2, 9, 7).round()
+    y, places = functional.max_pool2d(x, *how, return_indices=True)
 
     def gradient(given, x, places):
-        operator = torch.ops.aten.max_pool2d_with_indices_backward
-        return operator(given, x, [2, 2], [2, 2], [0, 0], [2, 2], False, places)
+        return torch.ops.aten.max_pool2d_with_indices_backward(given, x, *how, places)
 
-    with pytest.raises(TorchError, match="dilation"):
-        convert(traced(gradient, y, x, places).graph)
+    check(gradient, torch.randn_like(y), x, places)
 
 
 @pytest.mark.parametrize("pool", [functional.max_pool2d, functional.avg_pool2d])

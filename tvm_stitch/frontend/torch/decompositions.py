@@ -37,13 +37,17 @@ _KEPT = (
     _aten.bernoulli,
     _aten._scaled_dot_product_flash_attention_for_cpu,
 )
-# Left whole: one operation of ours, where PyTorch writes out several or fuses multiply-adds.
+# Left whole: one operation of ours, where PyTorch writes out several, adds at indices or fuses
+# multiply-adds.
 _CONVERTED = (
     _aten.addcdiv,
     _aten.addcmul,
+    _aten.col2im,
     _aten.embedding_dense_backward,
+    _aten.im2col,
     _aten.lerp,
     _aten.select_scatter,
+    _aten.unfold_backward,
 )
 # Left whole where sizes are known, so that their gradients are operators too: written out, these
 # add at indices.

@@ -24,7 +24,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     _SORTED: ("sort", "topk"),
     _SPATIAL: (
-        "_adaptive_avg_pool3d", "avg_pool3d", "col2im", "grid_sampler_2d",
+        "_adaptive_avg_pool3d", "avg_pool3d", "grid_sampler_2d",
         "max_pool3d_with_indices",
         "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
         "replication_pad3d",

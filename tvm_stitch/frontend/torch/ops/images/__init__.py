@@ -1,9 +1,9 @@
-"""Operators of images, which can be told that channels lie innermost."""
+"""Operators of images; but for columns, they can be told that channels lie innermost."""
 
 from __future__ import annotations
 
 from tvm_stitch.frontend.torch.call import Converter
-from tvm_stitch.frontend.torch.ops.images import convolution, interpolation, windows
+from tvm_stitch.frontend.torch.ops.images import columns, convolution, interpolation, windows
 
 OPERATORS: dict[str, Converter] = {
     **convolution.OPERATORS,
@@ -11,4 +11,4 @@ OPERATORS: dict[str, Converter] = {
     **windows.OPERATORS,
 }
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "columns", "interpolation"]

@@ -349,9 +349,8 @@ class _Window:
 
         `counts` are the extents of what has an element for each window.
         """
-        if any(each != 1 for each in self._dilation):
-            raise TorchError("the gradient of windows with dilation")
-        sides = starmap(Windows, zip(self._size, self._stride, self._padding, strict=True))
+        numbers = (self._size, self._stride, self._padding, self._dilation)
+        sides = starmap(Windows, zip(*numbers, strict=True))
         holding = (
             side.holding(at[self.first + n], counts[self.first + n]) for n, side in enumerate(sides)
         )
