@@ -1,6 +1,7 @@
 """Plans: groups are as large as kernels allow, form no cycle, and leave nothing out."""
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -189,7 +190,7 @@ def test_the_candidates_hold_the_greedy_plan_and_every_node_alone():
         assert covered == region.everything
         alone = {c.nodes for c in found.all if c.way in (Way.DEFAULT, Way.VIEW)}
         assert {1 << place for place in bits(region.everything)} <= alone
-        assert all(region.is_convex(candidate.nodes) for candidate in found.all)
+        assert all(region.is_convex(each.nodes, each.outputs) for each in found.all)
 
 
 @pytest.mark.parametrize(("recomputed", "writes"), [(4, 1), (0, 2)])
@@ -205,6 +206,28 @@ def test_cheap_values_are_computed_again_as_far_as_that_is_allowed(recomputed, w
     apart = tuple(scheme for scheme in SCHEMES if scheme != "independent")  # one kernel of both
     groups = plan_of(module, options=Options(recomputed=recomputed, schemes=apart)).groups
     assert max(len(group.outputs) for group in groups) == writes
+
+
+def test_cheap_values_are_computed_again_behind_what_is_made_of_them():
+    """Two tensors are widened for sums, and again where these are used: nothing wide is stored."""
+
+    def build(emit, x, y):
+        x, y = (emit(op.astype(each, "float32")) for each in (x, y))
+        rows = emit(op.reshape(emit(op.sum(emit(op.multiply(x, y)), axis=-1)), (256, 8)))
+        groups = emit(op.sum(rows, axis=-1, keepdims=True))
+        share = emit(op.reshape(emit(op.divide(rows, groups)), (2048, 1)))
+        return emit(op.astype(emit(op.add(emit(op.multiply(x, share)), y)), "bfloat16"))
+
+    def expected(x, y):
+        rows = (x * y).sum(-1).reshape(256, 8)
+        return x * (rows / rows.sum(-1, keepdims=True)).reshape(2048, 1) + y
+
+    case = graph("bfloat16", [(2048, 512)] * 2, build, expected)
+    apart = tuple(scheme for scheme in SCHEMES if scheme != "global")  # one kernel in rounds
+    groups = plan_of(case.module, options=Options(schemes=apart)).groups
+    sizes = [prod(map(int, out.ty.shape.values)) for each in groups for out in each.outputs]
+    assert sorted(sizes)[-1] == 2048 * 512
+    assert sorted(sizes)[-2] <= 2048
 
 
 def test_a_bound_of_memory_between_kernels_is_kept():

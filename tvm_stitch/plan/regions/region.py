@@ -161,9 +161,17 @@ class Region:
         """The sources or users of a set, without the set."""
         return _union(of, nodes) & ~nodes
 
-    def is_convex(self, nodes: Nodes) -> bool:
-        """Whether no way leads out of a set and back into it."""
-        return not _union(self.ancestors, nodes) & _union(self.descendants, nodes) & ~nodes
+    def is_convex(self, nodes: Nodes, outputs: Iterable[Value] | None = None) -> bool:
+        """Whether no way leads out of a set and back into it.
+
+        Of `outputs` if they are given: what else a set computes, others have from elsewhere.
+        """
+        if outputs is None:
+            return not _union(self.ancestors, nodes) & _union(self.descendants, nodes) & ~nodes
+        outside: Nodes = 0
+        for value in outputs:
+            outside |= value.users & ~nodes
+        return not _union(self.descendants, outside) & nodes
 
     def without_views(self, nodes: Nodes) -> Nodes:
         """Leave out reshapes that nothing in the set reads: outside they are free views."""

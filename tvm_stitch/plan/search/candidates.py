@@ -217,7 +217,7 @@ class _Search:
             nodes = self.region.without_views(nodes)
         if not 0 < nodes.bit_count() <= self.options.largest_kernel:
             return None
-        if not self.region.is_convex(nodes):
+        if not self.region.is_convex(nodes, outputs):
             return None
         verdict = self.judge(nodes, outputs)
         if isinstance(verdict, Refused) or (verdict.spare and self.options.partition):
@@ -324,15 +324,22 @@ class _Search:
             verdict = self.judge(writer)
             if isinstance(verdict, Refused):
                 continue
+            spared: list[Value] = []  # what it need not write if its readers compute it
+            taking: dict[Nodes, list[Nodes]] = {}  # by reader, what it would compute
             for value in verdict.outputs:
                 again = self._cheap(value, writer)
                 users, views = self._behind_views(value, writer)
-                readers = [nodes for nodes in sets if nodes & users]
-                for reader in readers if again else ():
-                    between = views & self._before(reader)
-                    self._stitched(reader | again | between, self.region.leaving(reader))
-                outputs = tuple(other for other in verdict.outputs if other != value)
-                if again and readers and not value.needed and outputs:
+                readers = [nodes for nodes in sets if nodes & users] if again else []
+                for reader in readers:
+                    taking.setdefault(reader, []).append(again | views & self._before(reader))
+                if readers and not value.needed:
+                    spared.append(value)
+            for reader, several in taking.items():
+                for more in dict.fromkeys([*several, reduce(or_, several)]):
+                    self._stitched(reader | more, self.region.leaving(reader))
+            for left_out in dict.fromkeys([*((value,) for value in spared), tuple(spared)]):
+                outputs = tuple(each for each in verdict.outputs if each not in left_out)
+                if left_out and outputs:
                     self._stitched(writer, outputs)
 
     def _behind_views(self, value: Value, writer: Nodes) -> tuple[Nodes, Nodes]:
