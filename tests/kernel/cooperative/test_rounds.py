@@ -53,6 +53,43 @@ def rows_then_columns_then_rows(rows: int, columns: int) -> Case:
     return graph("float32", [(rows, columns)], build, expected)
 
 
+def shares_of_groups(dtype: str, rows: int, columns: int, group: int) -> Case:
+    """Rows by what their sum is of a group's, as in a group norm's gradient; and sums of both."""
+
+    def build(emit, x, y):
+        x, y = (emit(op.astype(each, "float32")) for each in (x, y))
+        products = emit(op.sum(emit(op.multiply(x, y)), axis=1))
+        sums = emit(op.reshape(emit(op.sum(x, axis=1)), (rows // group, group)))
+        whole = emit(op.sum(emit(op.abs(sums)), axis=1, keepdims=True))
+        share = emit(op.reshape(emit(op.divide(sums, whole)), (rows, 1)))
+        moved = emit(op.add(emit(op.multiply(x, share)), y))
+        parts = emit(op.sum(emit(op.reshape(products, (rows // group, group))), axis=0))
+        return emit(op.astype(moved, dtype)), parts
+
+    def expected(x, y):
+        sums = x.sum(1).reshape(-1, group)
+        share = sums / np.abs(sums).sum(1, keepdims=True)
+        return x * share.reshape(-1, 1) + y, (x * y).sum(1).reshape(-1, group).sum(0)
+
+    return graph(dtype, [(rows, columns)] * 2, build, expected)
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(24, 512, 3), (20, 231, 5), (4, 1030, 2)])
+def test_rows_that_wait_for_groups_of_them(dtype, sizes):
+    check(shares_of_groups(dtype, *sizes), options=TOGETHER, orders=2)
+
+
+def test_rows_that_nothing_waits_for_need_no_barrier():
+    def build(emit, x):
+        rows = emit(op.reshape(emit(op.sum(x, axis=1)), (256, 10)))
+        return emit(op.sum(rows, axis=1))
+
+    case = graph("float32", [(2560, 512)], build, lambda x: x.sum(1).reshape(256, 10).sum(1))
+    assert len(plan_of(case.module, options=TOGETHER).groups) == 2
+
+
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("shape", [(4096, 1), (1000, 7), (160, 33), (36, 128), (40, 1027)])
 def test_softmax_over_the_rows(shape):

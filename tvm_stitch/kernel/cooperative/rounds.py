@@ -66,10 +66,33 @@ def make_rounds(
     reduced = max(sizes, default=0)
     if reduced < FEWEST_ELEMENTS:
         return Refused("too little is reduced for a barrier of the grid")
-    if not any(map(is_split, stages)):
+    if not any(map(is_split, stages)) and not _is_used_where_reduced_twice(stages, reduced):
         return Refused("no reduction of it needs all blocks of a grid")
     rounds = _Rounds(*in_two_stages(stages, outputs))
     return rounds.place() or rounds.programs()
+
+
+def _is_used_where_reduced_twice(stages: tuple[Stage, ...], reduced: int) -> bool:
+    """Whether rows that are reduced wait for what is reduced of many of them.
+
+    So do those of a group norm's gradient: a barrier of the grid costs less than other kernels,
+    which would read them again.
+    """
+    homes: dict[int, frozenset[Home]] = {}  # of the large reductions that a value is made of
+    twice: set[int] = set()
+    for stage in stages:
+        before = frozenset[Home]().union(*(homes.get(key, ()) for key in _reads(stage)))
+        is_twice = not twice.isdisjoint(_reads(stage))
+        if stage.is_reduction:
+            own = _home(stage)
+            is_twice = is_twice or bool(before - {own})
+            before |= {own} if NOMINAL.size(stage.total_size) == reduced else set()
+        elif is_twice and _elements(stage) == reduced:
+            return True
+        homes[_key(stage)] = before
+        if is_twice:
+            twice.add(_key(stage))
+    return False
 
 
 @dataclass(frozen=True)
