@@ -36,6 +36,7 @@ from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
+from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
@@ -196,6 +197,7 @@ class GraphCompiler:
             ours[node] = reason is None
             if reason is not None and _is_work(node):
                 self.log.left[operator_name(node.target), reason.reason] += 1
+        with_writes_in_place(graph.graph, ours)
         smallest, backward = self.settings.smallest_part, kind == BACKWARD
         split(graph, lambda node: ours.get(node, False), smallest, returned_last=backward)
         over = copies.from_parts(graph)
