@@ -213,3 +213,24 @@ def embedding_step(
         _step_of(table, dtype),
         expected,
     )
+
+
+def shares_of_groups(dtype: str, rows: int, columns: int, group: int) -> Case:
+    """Rows by what their sum is of a group's, as in a group norm's gradient; and sums of both."""
+
+    def build(emit, x, y):
+        x, y = (emit(op.astype(each, "float32")) for each in (x, y))
+        products = emit(op.sum(emit(op.multiply(x, y)), axis=1))
+        sums = emit(op.reshape(emit(op.sum(x, axis=1)), (rows // group, group)))
+        whole = emit(op.sum(emit(op.abs(sums)), axis=1, keepdims=True))
+        share = emit(op.reshape(emit(op.divide(sums, whole)), (rows, 1)))
+        moved = emit(op.add(emit(op.multiply(x, share)), y))
+        parts = emit(op.sum(emit(op.reshape(products, (rows // group, group))), axis=0))
+        return emit(op.astype(moved, dtype)), parts
+
+    def expected(x, y):
+        sums = x.sum(1).reshape(-1, group)
+        share = sums / np.abs(sums).sum(1, keepdims=True)
+        return x * share.reshape(-1, 1) + y, (x * y).sum(1).reshape(-1, group).sum(0)
+
+    return graph(dtype, [(rows, columns)] * 2, build, expected)

@@ -10,6 +10,7 @@ from across_rows import (
     divided_by_their_norm,
     group_norm,
     programs_of,
+    shares_of_groups,
     softmax_over_rows,
 )
 from check import H200, TOGETHER, stitched
@@ -120,6 +121,38 @@ def test_whole_rows_persist_as_far_as_the_first_iterations_go(make, share):
     found = run(case, share)
     for output, exact in zip(found, case.expected, strict=False):
         np.testing.assert_allclose(output, exact, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype, share", [("float32", 0.5), ("bfloat16", 1), ("bfloat16", 0)])
+def test_whole_rows_of_several_inputs_persist(dtype, share):
+    case = shares_of_groups(dtype, 24, 1024, 3)
+    found = run(case, share)
+    for exact in case.expected:
+        output = next(each for each in found if each.shape == exact.shape)
+        tolerance = 1e-2 if dtype == "bfloat16" else 2e-5
+        np.testing.assert_allclose(output.astype("float64"), exact, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_that_are_loaded_late_do_not_persist():
+    """What is read only behind the largest of a row is not at hand when the others leave."""
+
+    def build(emit, x, y):
+        moved = emit(op.subtract(x, emit(op.max(x, axis=1, keepdims=True))))
+        sums = emit(op.reshape(emit(op.sum(emit(op.multiply(moved, y)), axis=1)), (8, 3)))
+        share = emit(op.divide(sums, emit(op.sum(sums, axis=1, keepdims=True))))
+        return emit(op.add(emit(op.multiply(x, emit(op.reshape(share, (24, 1))))), y))
+
+    case = graph("float32", [(24, 2048)] * 2, build, lambda *_: ())
+    programs, schedule = programs_of(case)
+    first = next(n for n, program in enumerate(programs) if program.persistent_inputs)
+    assert len(programs[first].persistent_inputs) == 2
+    assert not any(part.persistent_rows for part in schedule.parts)
+    parts = [
+        replace(part, persistent_rows=4 * (n == first)) for n, part in enumerate(schedule.parts)
+    ]
+    refused = legal(programs, replace(schedule, parts=tuple(parts)), device_of(H200))
+    assert isinstance(refused, Refused)
+    assert "loaded before the first reduction" in refused.reason
 
 
 def test_moments_of_values_far_from_zero():

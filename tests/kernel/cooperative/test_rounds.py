@@ -11,6 +11,7 @@ from across_rows import (
     divided_by_their_norm,
     group_norm,
     programs_of,
+    shares_of_groups,
     softmax_over_rows,
 )
 from check import H200, TOGETHER, check, plan_of, the_kernel
@@ -51,27 +52,6 @@ def rows_then_columns_then_rows(rows: int, columns: int) -> Case:
         return np.exp(moved - moved.mean(axis=0, keepdims=True)).sum(axis=1)
 
     return graph("float32", [(rows, columns)], build, expected)
-
-
-def shares_of_groups(dtype: str, rows: int, columns: int, group: int) -> Case:
-    """Rows by what their sum is of a group's, as in a group norm's gradient; and sums of both."""
-
-    def build(emit, x, y):
-        x, y = (emit(op.astype(each, "float32")) for each in (x, y))
-        products = emit(op.sum(emit(op.multiply(x, y)), axis=1))
-        sums = emit(op.reshape(emit(op.sum(x, axis=1)), (rows // group, group)))
-        whole = emit(op.sum(emit(op.abs(sums)), axis=1, keepdims=True))
-        share = emit(op.reshape(emit(op.divide(sums, whole)), (rows, 1)))
-        moved = emit(op.add(emit(op.multiply(x, share)), y))
-        parts = emit(op.sum(emit(op.reshape(products, (rows // group, group))), axis=0))
-        return emit(op.astype(moved, dtype)), parts
-
-    def expected(x, y):
-        sums = x.sum(1).reshape(-1, group)
-        share = sums / np.abs(sums).sum(1, keepdims=True)
-        return x * share.reshape(-1, 1) + y, (x * y).sum(1).reshape(-1, group).sum(0)
-
-    return graph(dtype, [(rows, columns)] * 2, build, expected)
 
 
 @pytest.mark.spread(2)

@@ -217,7 +217,7 @@ def _with_share(parts: Parts, share: float) -> Parts:
 def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
     """The rows of the first iterations of a grid wait."""
     persistent = [(p, m) for p, m in parts if p.persistent_inputs]
-    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in persistent]
+    each = [m.block_rows * piece_of(p.space, m) * _row_bytes(p) for p, m in persistent]
     left = dict.fromkeys((p.round for p, _ in parts), blocks * (room // max(each, default=1)))
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:
@@ -230,8 +230,9 @@ def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
     return found
 
 
-def _widest(program: Program) -> int:
-    return max(element_bytes(buffer) for buffer in program.persistent_inputs)
+def _row_bytes(program: Program) -> int:
+    """Of what persists, for each column of a row."""
+    return sum(element_bytes(buffer) for buffer in program.persistent_inputs)
 
 
 def room_of_rounds(parts: Parts, device: Device, blocks: int = 1) -> int | Refused:

@@ -31,6 +31,7 @@ class Tile:
 
     buffer: Var
     each: int  # elements of a place
+    start: int  # where an input begins in a place
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,9 +48,9 @@ def persistent_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Til
     """Shared memory where rows of inputs wait, by input."""
     found: dict[Var, Tile] = {}
     for slot in smem_slots(parts, blocks):
-        name = f"{slot.inputs[0].name}_persistent"
+        name = f"{next(iter(slot.inputs)).name}_persistent"
         tile = writer.allocate(name, slot.elements, slot.dtype, "shared.dyn")
-        found |= dict.fromkeys(slot.inputs, Tile(tile, slot.each))
+        found |= {buffer: Tile(tile, slot.each, start) for buffer, start in slot.inputs.items()}
     return found
 
 
@@ -126,7 +127,7 @@ class PersistentRow(Part):
         row = self.slot_of_row * mapping.rows + self.position.row_of_block
         column = self.position.column(step, int64(0)) - self.position.rank * mapping.reach
         start = row * piece_of(self.program.space, mapping) + column
-        start, there = start + self.round.iteration * waiting.each, waiting.buffer
+        start, there = start + self.round.iteration * waiting.each + waiting.start, waiting.buffer
 
         def move(writer: Writer, lane: Expr) -> None:
             here = self.own_slot(step, lane)

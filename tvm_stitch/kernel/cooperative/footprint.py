@@ -98,7 +98,7 @@ def _columns_bytes(program: Program, mapping: Mapping) -> int:
 class SmemSlot:
     """Shared memory of a block for one input, or for whole rows of several."""
 
-    inputs: tuple[Var, ...]
+    inputs: dict[Var, int]  # and where in a place each begins
     dtype: str
     iterations: int  # of the grid, each with a place of its own
     each: int  # elements of a place
@@ -118,13 +118,16 @@ def smem_slots(parts: Parts, blocks: int) -> list[SmemSlot]:
             if program.space.row_segment is not None:
                 iterations = -(-(first + blocks_of(program.space, mapping)) // blocks)
                 found[buffer] = SmemSlot(
-                    (buffer,), dtype, iterations, mapping.persistent_rows * piece
+                    {buffer: 0}, dtype, iterations, mapping.persistent_rows * piece
                 )
                 continue
             iterations = -(-(first + -(-mapping.persistent_rows // mapping.block_rows)) // blocks)
-            shared = found.get(dtype, SmemSlot((), dtype, 0, 0))
-            each = max(shared.each, mapping.block_rows * piece)
-            inputs = tuple(dict.fromkeys((*shared.inputs, buffer)))
+            shared = found.get(dtype, SmemSlot({}, dtype, 0, 0))
+            alike = [each for each in program.persistent_inputs if dtype_of(each) == dtype]
+            rows = mapping.block_rows * piece
+            inputs = {**shared.inputs}
+            inputs.setdefault(buffer, rows * alike.index(buffer))
+            each = max(shared.each, rows * len(alike))
             found[dtype] = SmemSlot(inputs, dtype, max(shared.iterations, iterations), each)
     return list(found.values())
 
@@ -176,8 +179,9 @@ def _cannot_wait(program: Program, mapping: Mapping) -> str | None:
         plain = (mapping.residence, mapping.batch, mapping.peeled, mapping.idle)
         if plain != ("register", 1, False, 0):
             return "rows that wait come one by one, in aligned vectors, through registers"
-        if len(program.persistent_inputs) > 1:
-            return "whole rows of several inputs that wait"
+        leaving = set(program.persistent_inputs) - set(program.reused_inputs)
+        if not leaving <= set(phases_of(program, mapping).phases[0].loads):
+            return "rows that wait are loaded before the first reduction"
     if mapping.persistent_rows % each or not 0 <= mapping.persistent_rows <= most:
         return f"{mapping.persistent_rows} of {most} rows wait, of which {each} come at once"
     return None
