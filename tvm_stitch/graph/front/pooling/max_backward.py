@@ -164,8 +164,9 @@ def _gradient(given: te.Tensor, places: te.Tensor, pool: _Pool, shape: Sequence[
         )
         for both in product(*holding):
             window = pool.moved(at, [each.nearest for each in both])
-            number = pool.number([each.offset for each in both]).astype(pool.numbers)
-            is_largest = tirx.EQ(places(*window), number)
+            # TVM fails to bound what is cast to a byte, so bytes are compared as wider numbers.
+            number = pool.number([each.offset for each in both]).astype("int32")
+            is_largest = tirx.EQ(places(*window).astype("int32"), number)
             inside = (each for side in both for each in side.inside)
             value = given(*window).astype(wide)
             total += tirx.Select(tirx.all(is_largest, *inside), value, nothing)

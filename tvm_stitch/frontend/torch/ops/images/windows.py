@@ -18,7 +18,6 @@ from tvm_stitch.frontend.torch.call import (
     Dim,
     Expr,
     dims,
-    dtype,
     is_float,
     rank,
     wide,
@@ -26,6 +25,7 @@ from tvm_stitch.frontend.torch.call import (
 from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows, share_of
 from tvm_stitch.stages.extremes import is_nan
+from tvm_stitch.stages.stage import dtype_of
 
 _op = relax.op
 
@@ -173,7 +173,7 @@ def _gradient_by_offsets(
 
     def number(_at: Sequence[Any], offsets: Sequence[Any]) -> Any:
         row, column = offsets
-        return (row * kernel_size[1] + column).astype(dtype(places))
+        return (row * kernel_size[1] + column).astype("int32")
 
     return _given_to(call, window, number, gradient, places)
 
@@ -189,7 +189,9 @@ def _given_to(call: Call, window: _Window, number: Any, gradient: Expr, places: 
         offsets: Sequence[Any],
     ) -> Any:
         of = wide(call.dtype)
-        is_this = tirx.EQ(largest(*place), number(at, offsets))
+        own = number(at, offsets)
+        # TVM fails to bound what is cast to a byte, so bytes are compared as wider numbers.
+        is_this = tirx.EQ(largest(*place).astype(dtype_of(own)), own)
         return tirx.Select(is_this, given(*place).astype(of), tirx.const(0.0, of))
 
     return _gathered(call, window, gathered, gradient, places)
