@@ -60,6 +60,16 @@ def test_as_a_gpu_computes_them(last):
     agree(HOW[0], last, torch.bfloat16, EXECUTOR)
 
 
+def test_nothing_is_cast_to_a_byte_that_tvm_would_have_to_bound():
+    """Lowering fails where it takes what is cast for more than a byte holds."""
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"), explained=True)
+    pooled = torch.compile(lambda x: functional.max_pool2d(x * 2, 2) * 2, backend=ours)
+    step(pooled, image(True))
+    _forward, backward = ours.log.report().parts
+    assert 'Cast("int8"' not in backward.module.script()
+
+
 @pytest.mark.parametrize("how", [how[:3] for how in HOW])
 def test_pytorch_runs_them_as_well(how):
     size, stride, padding = ([n, n] if isinstance(n, int) else list(n) for n in how)
