@@ -26,6 +26,7 @@ from tvm_stitch.kernel.codegen.warp_shuffle import chained, combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
+from tvm_stitch.stages.extremes import EXTREMES
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant, dtype_of
 
 # A warp reads this many neighbouring columns of a partial: a whole line of memory.
@@ -229,8 +230,11 @@ def add_rows(
 def _fewer_rows(stage: Stage, mapping: Mapping, tile: Var, thread: Expr, writer: Writer) -> int:
     """The rows that are left in the tile once all threads of a block have added up of its columns.
 
-    Each takes every so many rows of one column, and leaves their sum where it found the first.
+    Each takes every so many rows of one column, and leaves their sum where it found the first. That
+    must be one statement: behind several, TVM would place a barrier, in a branch.
     """
+    if stage.combiner in EXTREMES:
+        return mapping.rows
     rows, columns = mapping.rows, mapping.vector * mapping.steps * mapping.threads
     while rows >= ADDED and columns <= mapping.block_threads:
         most = min(mapping.block_threads // columns, rows // ADDED)
