@@ -242,3 +242,21 @@ def test_norms_of_channels_that_lie_last_move_nothing(dtype):
     for norm in (grouped, batched):
         assert "permute_dims" not in check(norm, x, weight, bias).module.script()
     assert "permute_dims" not in check(lambda x: x.view(2, 3, 2, 35).var(3), x).module.script()
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3, -1, -3])
+def test_images_with_channels_last_are_joined_and_cut_as_they_lie(dim):
+    """The skips of a U-Net, and their gradients: nothing is transposed."""
+    x, y = image(3, 4, 5, 6, last=True), image(3, 4, 5, 6, last=True)
+
+    def function(x, y):
+        joined = torch.cat([x * 2, y], dim)
+        return joined + 1, joined.narrow(dim, 1, 4) * 3
+
+    assert "permute_dims" not in check(function, x, y).module.script()
+
+
+@pytest.mark.parametrize("dim", [0, 1, 3])
+def test_an_image_that_lies_otherwise_is_joined_in_pytorchs_order(dim):
+    x, y = image(3, 4, 5, 6, last=True), image(3, 4, 5, 6, last=False)
+    check(lambda x, y: torch.cat([x, y], dim)[:, 1:3] * 2, x, y)

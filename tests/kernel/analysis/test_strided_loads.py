@@ -92,7 +92,7 @@ def test_windows_of_planes(eighths, axes, width, size, stride, pad):
 WHOLE = {
     (2, 2, 0): (4, 0),
     (3, 2, 1): (6, 3),
-    (3, 1, 1): (3, 6),
+    (3, 1, 1): (4, 6),  # the middle row is there twice, of which nvcc makes one
     (4, 2, 1): (8, 8),
 }
 

@@ -32,6 +32,7 @@ from tvm_stitch.frontend.torch.layout import (
 )
 from tvm_stitch.frontend.torch.ops import (
     ALONG,
+    ALONG_ONE,
     ELEMENTWISE,
     IMAGES,
     LEFT,
@@ -185,12 +186,14 @@ class Writer:
             return found
         if name in SAME_MEMORY and (viewed := self._viewed(node)) is not None:
             return viewed
-        order = _order_of_work(name, node)
+        order = self._order_along(name, node) or _order_of_work(name, node)
         of_images = order is not None and name in IMAGES
         positional, named, given = [], {}, []
         for argument, value in arguments(node):
             given.append(fx.map_arg(value, lambda n: n.meta["val"]))
             known = self._known(value, order, of_images)
+            if order is not None and name in ALONG_ONE and argument.name == "dim":
+                known = order.index(known % len(order))
             if argument.kwarg_only:
                 named[argument.name] = known
             else:
@@ -202,6 +205,15 @@ class Writer:
         if order is None:
             return result
         return _laid(result, order)
+
+    def _order_along(self, name: str, node: fx.Node) -> Order | None:
+        """Channels last, where images lie so that are cut or put side by side."""
+        if name not in ALONG_ONE:
+            return None
+        sources = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        values = [self.values.get(source) for source in sources]  # type: ignore[arg-type]
+        laid = [isinstance(each, Laid) and each.order == CHANNELS_LAST for each in values]
+        return CHANNELS_LAST if all(laid) else None
 
     def _viewed(self, node: fx.Node) -> Laid | None:
         """A tensor that lies in another order under another shape, where that moves nothing."""

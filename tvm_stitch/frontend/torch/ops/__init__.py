@@ -18,7 +18,7 @@ from tvm_stitch.frontend.torch.ops import (
     scatter,
 )
 from tvm_stitch.frontend.torch.ops.left import LEFT
-from tvm_stitch.frontend.torch.ops.movement import SAME_MEMORY, VIEWS
+from tvm_stitch.frontend.torch.ops.movement import ALONG_ONE, SAME_MEMORY, VIEWS
 from tvm_stitch.frontend.torch.ops.product import PRODUCTS
 from tvm_stitch.frontend.torch.ops.reduce import ALONG
 
@@ -46,6 +46,7 @@ LIBRARYS = PRODUCTS | frozenset(images.convolution.OPERATORS)
 
 __all__ = [
     "ALONG",
+    "ALONG_ONE",
     "ELEMENTWISE",
     "FAMILIES",
     "IMAGES",

@@ -312,6 +312,8 @@ def _copied(call: Call, x: Expr, source: Expr, non_blocking: bool = False) -> Ex
     return _expand(call, source, call.shape)
 
 
+ALONG_ONE = frozenset({"cat", "slice.Tensor"})
+"""Those along one dimension that leave all others as they are."""
 VIEWS = frozenset({
     "alias", "as_strided", "detach", "diagonal", "expand", "permute", "select.int", "slice.Tensor",
     "split_with_sizes", "split.Tensor", "squeeze.dim", "squeeze.dims", "squeeze", "t",
