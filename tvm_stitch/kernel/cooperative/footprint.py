@@ -19,6 +19,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     SPARE_REGISTERS,
     SUM_BYTES,
     Footprint,
+    aligned,
     thread_registers,
 )
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
@@ -91,7 +92,7 @@ def _columns_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory where rows side by side are combined; parts use it in turn."""
     if not program.column_reductions or mapping.rows == 1:
         return 0
-    return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES
+    return aligned(mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES)
 
 
 @dataclass(frozen=True)
