@@ -82,8 +82,8 @@ def _gains(work: list[fx.Node], smallest: int | None) -> bool:
 
 def _gains_alone(node: fx.Node) -> bool:
     """Whether one operator is: those bound by memory are, if they read any."""
-    reads = any(True for each in node.all_input_nodes for _ in tensors_of(each.meta.get("val")))
-    return reads and operator_name(node.target) not in LIBRARYS
+    read = next(tensors_of([each.meta.get("val") for each in node.all_input_nodes]), None)
+    return read is not None and operator_name(node.target) not in LIBRARYS
 
 
 def _without_outer_views(graph: fx.Graph, part: set[fx.Node]) -> set[fx.Node]:

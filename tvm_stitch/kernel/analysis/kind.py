@@ -205,7 +205,7 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
     """What holds of every mapping, whatever it computes."""
     if mapping.residence not in RESIDENCES:
         yield f"values that wait in {mapping.residence}"
-    for name in ("threads", "rows", "vector", "cluster", "batch"):
+    for name in Mapping.powers:
         value = getattr(mapping, name)
         if value < 1 or (name in mapping.powers and value & (value - 1)):
             yield f"{name} of {value}, which is no power of two"

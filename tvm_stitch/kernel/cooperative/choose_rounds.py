@@ -48,8 +48,9 @@ def round_threads(programs: Sequence[Program]) -> int:
     """
     if any(program.space.row_segment is None or program.row_reductions for program in programs):
         return ROUND_THREADS
+    shares = [_share(program) for program in programs]
     for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -1):
-        if all(_busy_threads(program, threads) for program in programs):
+        if all(_busy_threads(*share, threads) for share in shares):
             return threads
     return ROUND_THREADS
 
@@ -61,8 +62,8 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     rows = _rows_expected(program)
     if program.row_reductions:
         return _whole_rows(columns, vector, rows)
-    idle = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
-    threads = _busy_threads(program, block) or idle
+    idle = min(ROUND_THREADS, power_of_two(columns // vector))
+    threads = _busy_threads(*_share(program), block) or idle
     side_by_side = block // threads
     batch = 1
     while batch < MOST_BATCH and rows >= 2 * batch * side_by_side:
@@ -78,21 +79,20 @@ def _vectors(program: Program) -> tuple[int, int]:
     return columns, vector
 
 
-def _busy_threads(program: Program, block: int) -> int | None:
-    """The fewest threads a row, or a piece of it, of a block that has no other ones.
+def _share(program: Program) -> tuple[int, int, int]:
+    """Vectors of a row, how many of them a piece has at least, and rows of a segment, about.
 
     Partials of all segments are few: what matters is that all of a column are loaded at once.
     """
     columns, vector = _vectors(program)
     narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
-    narrowest = max(narrowest, block // power_of_two(_rows_expected(program)))
-    return _pieces(columns // vector, narrowest, block)
+    return columns // vector, narrowest, power_of_two(_rows_expected(program))
 
 
 @cache
-def _pieces(vectors: int, narrowest: int, block: int) -> int | None:
-    """The smallest number of threads that divides both; pieces of a row begin at sectors."""
-    for threads in range(min(vectors, narrowest), min(vectors, block) + 1):
+def _busy_threads(vectors: int, narrowest: int, rows: int, block: int) -> int | None:
+    """The fewest threads of a row, or of a piece that begins at a sector, without idle ones."""
+    for threads in range(min(vectors, max(narrowest, block // rows)), min(vectors, block) + 1):
         begins_at_sectors = threads == vectors or threads % SECTOR_VECTORS == 0
         if begins_at_sectors and vectors % threads == 0 == block % threads:
             return threads
@@ -165,19 +165,15 @@ def _alike(parts: Parts, device: Device) -> Parts:
 
 def _with_room(programs: Sequence[Program], mapping: Mapping, device: Device) -> Mapping:
     """With as many rows loaded at once as leave registers for two blocks, or else for one."""
-
-    def fits(mapping: Mapping, blocks: int) -> bool:
-        needed = [round_footprint(program, mapping) for program in programs]
-        return all(each.registers_fit(blocks, device) for each in needed)
-
-    for blocks, most in ((2, mapping.batch), (1, min(mapping.batch, ALONE_BATCH))):
-        batch = most
-        while batch > 1 and not fits(_with_fields(mapping, batch=batch), blocks):
-            batch //= 2
-        found = _with_fields(mapping, batch=batch) if batch < mapping.batch else mapping
-        if fits(found, blocks):
-            break
-    return found
+    fewer = [mapping]
+    while fewer[-1].batch > 1:
+        fewer.append(_with_fields(mapping, batch=fewer[-1].batch // 2))
+    for blocks, most in ((2, mapping.batch), (1, ALONE_BATCH)):
+        for own in fewer:
+            needed = (round_footprint(program, own) for program in programs)
+            if own.batch <= most and all(each.registers_fit(blocks, device) for each in needed):
+                return own
+    return fewer[-1]
 
 
 def _narrowness(mapping: Mapping) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.stages import has_shape, same_extents, shape_of
 from tvm_stitch.graph.front.decompose.view import Definition
+from tvm_stitch.graph.front.pooling.windows import Windows
 from tvm_stitch.library.convolution import Convolution
 
 SLICE = "relax.strided_slice"
@@ -53,7 +54,7 @@ def _windows(convolution: Convolution, extents: list[int], sizes: list[int]) -> 
     """How many windows of these sizes there are along each spatial dimension, if all are known."""
     how = zip(convolution.strides, convolution.before, convolution.dilation, strict=True)
     return [
-        (extent + 2 * pad - apart * (size - 1) - 1) // stride + 1
+        Windows(size, stride, pad, apart).count(extent)
         for extent, size, (stride, pad, apart) in zip(extents, sizes, how, strict=False)
     ]
 
