@@ -36,8 +36,8 @@ def once_lowered(
 
     `passes` names those that a pipeline has more than others; None if nobody knows them.
     """
-    store = _store(options, passes)
-    if store is None:
+    store = None if passes is None else store_for(options)
+    if store is None or passes is None:
         return lower(mod)
     start = time.monotonic()
 
@@ -46,24 +46,21 @@ def once_lowered(
         limit = options.time_limit_s
         return limit == 0 or time.monotonic() - start < limit
 
+    return lowered(mod, [*made_of(target, options, records), passes], lower, store, is_in_time)
+
+
+def made_of(target: tvm.target.Target, options: Options, records: Records | None) -> list[str]:
+    """What a pipeline's work depends on beside the module, in the settings of now."""
     # The device is this machine's GPU where the target names none.
     device = f"{device_of(target)!r} {_libraries()}"
-    made_of = [
-        str(target),
-        device,
-        _settings(options),
-        _used(records),
-        passes or "",
-        pass_settings(),
-    ]
-    return lowered(mod, made_of, lower, store, is_in_time)
+    return [str(target), device, _settings(options), _used(records), pass_settings()]
 
 
-def _store(options: Options, passes: str | None) -> Store | None:
-    """Where it is kept; nowhere if it depends on what has no name, or somebody watches."""
+def store_for(options: Options) -> Store | None:
+    """Where it is kept; nowhere if somebody watches."""
     watched = options.measure or wanted(options) is not None
     watched = watched or bool(tvm.transform.PassContext.current().instruments)
-    return None if watched or passes is None else store_of(options.cache)
+    return None if watched else store_of(options.cache)
 
 
 def _settings(options: Options) -> str:

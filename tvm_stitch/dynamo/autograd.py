@@ -22,7 +22,10 @@ Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 def traced(
     graph: fx.GraphModule, inputs: Sequence[Any], *, bw_compiler: Compiler, **settings: Any
 ) -> Callable[..., Any]:
-    """A graph as a callable whose functional graphs the given compilers compile."""
+    """A graph as a callable whose functional graphs the given compilers compile.
+
+    `settings` are AOTAutograd's, other compilers among them.
+    """
     if any(isinstance(each, (list, tuple, dict)) for each in inputs):
 
         def of_flat(flat: fx.GraphModule, given: Sequence[Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ and backward; each is split, and its parts are converted and compiled. What fail
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,13 +21,18 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
+from tvm_stitch.cache.once import made_of, store_for
+from tvm_stitch.cache.store import Store
+from tvm_stitch.cache.versions import versions
+from tvm_stitch.device import device_of as gpu_of
 from tvm_stitch.dump.folder import require_writable
 from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
-from tvm_stitch.dynamo.machine import Machine, machine_for
-from tvm_stitch.dynamo.part import Part, results_of
+from tvm_stitch.dynamo.kept import CompiledGraph, KeptGraph, can_be_kept, keeper, keeping
+from tvm_stitch.dynamo.machine import Machine, machine_for, target_of
+from tvm_stitch.dynamo.part import Interface, Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
-from tvm_stitch.dynamo.report import Log, PartReport
+from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
@@ -37,7 +43,7 @@ from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
-from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
+from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
@@ -48,6 +54,7 @@ from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
 from tvm_stitch.stages.stage import Refused
+from tvm_stitch.tuning.apply import Records
 
 _DEFAULT_MODES = (None, "default")
 _REDUCE_OVERHEAD = "reduce-overhead"
@@ -112,17 +119,60 @@ class GraphCompiler:
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
         trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
-        return traced(
+        trace = partial(
+            traced,
             graph,
             inputs,
-            fw_compiler=partial(compile_, "forward"),
-            bw_compiler=partial(compile_, "backward"),
-            inference_compiler=partial(compile_, INFERENCE),
+            bw_compiler=partial(compile_, BACKWARD),
             partition_fn=partial(self._partitioned, device),
             decompositions=training_decompositions() if trains else decompositions(),
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
         )
+        compilers = partial(compile_, "forward"), partial(compile_, INFERENCE)
+        store = None if captures else self._store()
+        if store is None:
+            return trace(fw_compiler=compilers[0], inference_compiler=compilers[1])
+        forward, inference = map(keeper, compilers)
+        return self._kept(
+            graph, device, store, partial(trace, fw_compiler=forward, inference_compiler=inference)
+        )
+
+    def _store(self) -> Store | None:
+        """Where compiled graphs are kept; None where they are not."""
+        compiles = not self.explained and self.settings.device != EXECUTOR
+        return store_for(self.settings.stitching) if compiles and can_be_kept() else None
+
+    def _kept(
+        self,
+        graph: fx.GraphModule,
+        device: torch.device,
+        store: Store,
+        trace: Callable[[], Callable[..., Any]],
+    ) -> Callable[..., Any]:
+        """What tracing and compiling make of a graph, or made of it in an earlier process."""
+        target, options = target_of(self.settings, device), self.settings.stitching
+        database = self.settings.database
+        records = None if database is None else Records.open(database, gpu_of(target))
+        libraries = self._libraries()
+        known = [sorted(map(str, each)) for each in (libraries.products, libraries.convolutions)]
+        settings = self.settings.device, self.settings.smallest_part, *map(str, known)
+        compiled_by = str([versions(), *settings, *made_of(target, options, records)])
+        compiled = len(self.log.graphs)
+        taken_up: list[GraphLog] = []
+
+        def take_up(kept: KeptGraph) -> Boxed | None:
+            log = kept.log.called(self.log.name(kept.kind))
+            taken_up.append(log)
+            return kept.taken_up(store, partial(self._failed, log))
+
+        with keeping(graph, compiled_by, store, take_up):
+            function = trace()
+        if len(self.log.graphs) == compiled:  # all of it was kept
+            self.log.graphs.extend(taken_up)
+            if records is not None:
+                records.warn()
+        return function
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
         """Where the graph's tensors lie; None, and a note, if we compile nothing there."""
@@ -176,8 +226,7 @@ class GraphCompiler:
             return _boxed(capture(function))
 
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
-        name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
-        self.log.graphs.append(name)
+        begun, log = time.monotonic(), self.log.begin(kind)
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE:
@@ -196,21 +245,29 @@ class GraphCompiler:
             reason = support.refused(node)
             ours[node] = reason is None
             if reason is not None and _is_work(node):
-                self.log.left[operator_name(node.target), reason.reason] += 1
+                log.left[operator_name(node.target), reason.reason] += 1
         with_writes_in_place(graph.graph, ours)
         smallest, backward = self.settings.smallest_part, kind == BACKWARD
         split(graph, lambda node: ours.get(node, False), smallest, returned_last=backward)
         over = copies.from_parts(graph)
         for attribute, part in list(graph.named_children()):
             if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
-                compiled = self._part(name, part, _device_of(part), over.get(attribute, {}))
+                compiled = self._part(log, part, _device_of(part), over.get(attribute, {}))
                 setattr(graph, attribute, compiled)
                 if not isinstance(compiled, Part):
                     over.pop(attribute, None)
         copies.append(graph, over)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
-        return _boxed(graph.forward)
+
+        def keep() -> KeptGraph | Refused:
+            # A plan that the clock cut short is no plan for a quicker machine.
+            limit = self.settings.stitching.time_limit_s
+            if limit and time.monotonic() - begun > limit:
+                return Refused("planning may have been cut short")
+            return KeptGraph.of(kind, graph, log)
+
+        return CompiledGraph(graph.forward, keep)
 
     def _support(self, device: torch.device, kind: str) -> Support:
         """What is ours of a graph."""
@@ -226,7 +283,7 @@ class GraphCompiler:
         return device.type == CUDA or bool(self._libraries().convolutions)
 
     def _part(
-        self, name: str, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]
+        self, log: GraphLog, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]
     ) -> torch.nn.Module:
         operators = tuple(
             operator_name(node.target)
@@ -235,16 +292,16 @@ class GraphCompiler:
         )
         try:
             with without_folding():
-                return self._compiled_part(name, part, device, operators, over)
+                return self._compiled_part(log, part, device, operators, over)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
             failure = _said(error)
-            self.log.parts.append(PartReport(name, operators, failure))
+            log.parts.append(PartReport(log.name, operators, failure))
             self._warn(f"a part of {_shown(operators)} runs as PyTorch's operators: {failure}")
             return part
 
     def _compiled_part(
         self,
-        name: str,
+        log: GraphLog,
         part: fx.GraphModule,
         device: torch.device,
         operators: tuple[str, ...],
@@ -258,21 +315,20 @@ class GraphCompiler:
                 found = explain(converted.module, self.settings.target, self.settings.stitching)
                 self.kernels[key] = found
             kernels, module = self.kernels[key], converted.module
-            self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
+            log.parts.append(PartReport(log.name, operators, kernels=kernels, module=module))
             return part
         if key not in self.machines:
             self.machines[key] = machine_for(converted, self.settings, device, results)
-        number = len(self.log.parts)
-        self.log.parts.append(PartReport(name, operators))
-        failed = partial(self._failed, number)
-        return Part(part, converted, self.machines[key], device, failed, over)
+        log.parts.append(PartReport(log.name, operators))
+        failed = partial(self._failed, log, len(log.parts) - 1)
+        interface = Interface.of(part.graph, converted, device, over)
+        return Part(part, interface, self.machines[key], failed)
 
-    def _failed(self, number: int, error: Exception) -> None:
+    def _failed(self, log: GraphLog, number: int, error: Exception) -> None:
         """A part was compiled, but cannot be run."""
-        part = replace(self.log.parts[number], failure=_said(error))
-        self.log.parts[number] = part
+        part = log.failed(number, _said(error))
         self._warn(
-            f"a part of {_shown(part.operators)} runs as PyTorch's operators: {_said(error)}"
+            f"a part of {_shown(part.operators)} runs as PyTorch's operators: {part.failure}"
         )
 
     def _warn(self, message: str) -> None:

@@ -24,9 +24,10 @@ from tvm_stitch.build import finishing_passes, lowering_context, pipeline
 from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.checked_index import TRAP, OnHost
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
-from tvm_stitch.dynamo.sizes import Sizes, of_expression
+from tvm_stitch.dynamo.sizes import Formula, Sizes, of_expression
 from tvm_stitch.errors import SimtError
-from tvm_stitch.executable.link import Executable, linked_later
+from tvm_stitch.executable.kept import KeptExecutable
+from tvm_stitch.executable.link import Linking, linked_later
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.frontend.torch.convert import Converted
 from tvm_stitch.frontend.torch.writer import ENTRY
@@ -50,8 +51,6 @@ _ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_c
 Tensors = Sequence[torch.Tensor]
 Machine = Callable[[Sizes, Tensors, bool], list[torch.Tensor]]
 """Takes the values of the symbols, the tensors, and whether it may write over some, as told."""
-Shapes = Callable[[Sizes], list[tuple[int, ...]]]
-"""The shapes of the results, by the values of the symbols."""
 _Tensor = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, element type
 # The sizes as an argument, where there are some; what to allocate for the results; and for what
 # kernels leave for each other.
@@ -70,7 +69,8 @@ def machine_for(
             return _Compiled(lowered, device, results)
     if settings.device == EXECUTOR:
         return _Executor(converted.module, settings)
-    return _Compiled(lowered_for_llvm(converted.module), device, results)
+    store = store_of(settings.stitching.cache)
+    return _Compiled(lowered_for_llvm(converted.module, store), device, results)
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,11 @@ class Results:
     """How the results of a part are made.
 
     shapes: by the values of the symbols.
+    dtypes: of each result.
     over: numbers of results, with those of the tensors whose memory they may take.
     """
 
-    shapes: Shapes
+    shapes: Formula
     dtypes: tuple[torch.dtype, ...]
     over: tuple[tuple[int, int], ...] = ()
 
@@ -126,7 +127,8 @@ class _Compiled:
         self._memory = lru_cache(maxsize=64)(self._memory_of)
         self._over = {r: tensor for r, tensor in results.over if r in lowered.in_place}
         self._several = on_gpu and torch.cuda.device_count() > 1
-        self._lowered: Lowered | None = lowered
+        self._executable: Linking | None = lowered.executable
+        self.kept = KeptMachine.of(lowered, device, results)
         self._where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
         self._main: Callable[..., Any] = self._first
         self._nothing: Callable[[], Any]
@@ -169,10 +171,10 @@ class _Compiled:
 
     def _first(self, *given: Any) -> Any:
         """Waits until all is compiled; from then on the virtual machine's function is called."""
-        assert self._lowered is not None
-        machine = relax.VirtualMachine(self._lowered.executable(), self._where)
+        assert self._executable is not None
+        machine = relax.VirtualMachine(self._executable(), self._where)
         self._main, self._nothing = machine[ENTRY], machine[_NOTHING]
-        self._lowered = None
+        self._executable = None
         return self._main(*given)
 
     def _memory_of(self, sizes: Sizes) -> _Memory:
@@ -204,10 +206,40 @@ class Lowered:
     in_place: the results that may be written over the tensors that they were to be.
     """
 
-    executable: Callable[[], Executable]
+    executable: Linking
     places: list[int]
-    storage: int | Callable[[Sizes], int] | None
+    storage: int | Formula | None
     in_place: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class KeptMachine:
+    """What later processes make a machine of without compiling: it can be pickled."""
+
+    executable: KeptExecutable
+    places: list[int]
+    storage: int | Formula | None
+    in_place: frozenset[int]
+    device: torch.device
+    results: Results
+
+    @staticmethod
+    def of(lowered: Lowered, device: torch.device, results: Results) -> KeptMachine | None:
+        """None if it has to be compiled anew."""
+        executable = lowered.executable.kept
+        if executable is None:
+            return None
+        rest = lowered.places, lowered.storage, lowered.in_place
+        return KeptMachine(executable, *rest, device, results)
+
+    def machine(self, store: Store) -> Machine | None:
+        """None if what it consists of is no longer there."""
+        executable = self.executable.linked(store)
+        if executable is None:
+            return None
+        linking = Linking(lambda: executable, self.executable)
+        lowered = Lowered(linking, self.places, self.storage, self.in_place)
+        return _Compiled(lowered, self.device, self.results)
 
 
 def lowered_for_cuda(
@@ -217,14 +249,14 @@ def lowered_for_cuda(
     over: Sequence[tuple[int, int]] = (),
 ) -> Lowered:
     """Stitched, for the GPU that the tensors lie on; results may be written over some of them."""
-    target, options = _target_of(settings, device), settings.stitching
+    target, options = target_of(settings, device), settings.stitching
     kept_as = f"{_KEPT_AS}; {over}" if over else _KEPT_AS
     stitched = partial(pipeline, target, options, settings.database, kept_as=kept_as)
     with lowering_context():
         return _lowered(mod, target, stitched, store_of(options.cache), over)
 
 
-def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
+def lowered_for_llvm(mod: tvm.IRModule, store: Store | None = None) -> Lowered:
     """By TVM's own passes, for the CPU."""
     target = tvm.target.Target("llvm")
     before = [
@@ -241,10 +273,10 @@ def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
         finishing = finishing_passes(cpu_pipeline.finalize_passes(target), **memory)
         return tvm.transform.Sequential([*before, *finishing])
 
-    return _lowered(mod, target, finished, None)
+    return _lowered(mod, target, finished, store)
 
 
-def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
+def target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
     """What the user asked for; "cuda" is the GPU that the tensors lie on."""
     if settings.target == CUDA and device is not None and device.index:
         return full_target(tvm.target.Target.from_device(tvm.cuda(device.index)))

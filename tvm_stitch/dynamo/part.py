@@ -7,6 +7,7 @@ those operators where that is not possible. Must not know the rest of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 from typing import Any
@@ -16,13 +17,54 @@ from torch import fx
 from torch.utils._sympy.printers import PythonPrinter
 
 from tvm_stitch.dynamo.machine import Machine, Results
-from tvm_stitch.dynamo.sizes import Sizes
+from tvm_stitch.dynamo.sizes import Formula
 from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse, is_laid
 
 # Bytes of the widest vectors that are loaded, by the kind of device.
 ALIGNMENTS = {"cpu": 64, "cuda": 16}
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How a part takes and returns tensors; it can be pickled.
+
+    inputs: the tensors that its machine is given, by number, with the order of their dimensions in
+        memory where that is not PyTorch's.
+    outputs: what makes a result of each that the machine returns, where it is not that already.
+    empty: what makes the results that are known to have no elements, by number.
+    over: results by number, and the inputs that are to become them.
+    """
+
+    symbols: tuple[Source, ...]
+    inputs: tuple[tuple[int, Order | None], ...]
+    outputs: tuple[Callable[[Any], torch.Tensor] | None, ...]
+    empty: tuple[tuple[int, Callable[[], torch.Tensor]], ...]
+    over: tuple[tuple[int, int], ...]
+    alignment: int
+
+    @staticmethod
+    def of(
+        graph: fx.Graph,
+        converted: Converted,
+        device: torch.device,
+        over: Mapping[int, int] | None = None,
+    ) -> Interface:
+        """That of a graph on a device."""
+        results = list(enumerate(zip(_values(graph), converted.outputs, strict=True)))
+        return Interface(
+            converted.symbols,
+            tuple((n, _unless_plain(order)) for n, order in converted.inputs),
+            tuple(_turned(order, value) for _, (value, order) in results if order is not None),
+            tuple(
+                (n, partial(torch.empty, value.shape, dtype=value.dtype, device=device))
+                for n, (value, order) in results
+                if order is None
+            ),
+            tuple((over or {}).items()),
+            ALIGNMENTS[device.type],
+        )
 
 
 class Part(torch.nn.Module):
@@ -34,38 +76,29 @@ class Part(torch.nn.Module):
 
     def __init__(
         self,
-        eager: fx.GraphModule,
-        converted: Converted,
+        eager: Callable[..., tuple[torch.Tensor, ...]],
+        interface: Interface,
         machine: Machine,
-        device: torch.device,
         failed: Callable[[Exception], None],
-        over: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__()
         self.eager = eager
-        self._machine: Machine | None = machine
-        self._alignment = ALIGNMENTS[device.type]
+        self.interface = interface
+        self.machine: Machine | None = machine
         self._failed = failed
-        self._over = tuple((over or {}).items())  # results, and the inputs that are to become them
         self._has_run = False
-        self._symbols = converted.symbols
-        self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
-        traced = _values(eager.graph)
-        self._outputs = [
-            _turned(order, value)
-            for order, value in zip(converted.outputs, traced, strict=True)
-            if order is not None
-        ]
-        self._empty = [
-            (number, partial(torch.empty, value.shape, dtype=value.dtype, device=device))
-            for number, value in enumerate(traced)
-            if converted.outputs[number] is None
-        ]
+        # What each call asks for, found without a detour.
+        self._symbols, self._inputs, self._over = (
+            interface.symbols,
+            interface.inputs,
+            interface.over,
+        )
+        self._alignment, self._outputs = interface.alignment, interface.outputs
 
     def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
         """The part's results; nothing is copied that is dense."""
         sizes = tuple([_size(source, given) for source in self._symbols])
-        machine = self._machine
+        machine = self.machine
         if machine is None or 0 in sizes:
             return self._written(given, self.eager(*given))
         tensors = []
@@ -85,7 +118,7 @@ class Part(torch.nn.Module):
         except Exception as error:
             if in_place:
                 raise
-            self._machine = None
+            self.machine = None
             self._failed(error)
             return self._written(given, self.eager(*given))
         if not self._has_run:  # to set what a module has is slow
@@ -94,7 +127,7 @@ class Part(torch.nn.Module):
             result if turn is None else turn(result)
             for result, turn in zip(results, self._outputs, strict=True)
         ]
-        for number, make in self._empty:
+        for number, make in self.interface.empty:
             turned.insert(number, make())
         return self._written(given, tuple(turned))
 
@@ -162,24 +195,16 @@ def _values(graph: fx.Graph) -> list[torch.Tensor]:
     return [node.meta["val"] for node in output.args[0]]
 
 
-def _shapes(
-    graph: fx.Graph, converted: Converted, shapes: Sequence[tuple[Any, ...]]
-) -> Callable[[Sizes], list[tuple[int, ...]]]:
+def _shapes(graph: fx.Graph, converted: Converted, shapes: Sequence[tuple[Any, ...]]) -> Formula:
     """The shapes as a function of the values of the symbols."""
-    if all(isinstance(extent, int) for shape in shapes for extent in shape):
-        fixed = [tuple(shape) for shape in shapes]
-        return lambda _sizes: fixed
     inputs = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
     names = [
         str((value if dim is None else value.shape[dim]).node.expr)
         for value, dim in ((inputs[s.input], s.dim) for s in converted.symbols)
     ]
     written = ", ".join(f"({''.join(f'{_written(e)}, ' for e in shape)})" for shape in shapes)
-    arguments = "".join(f"{name}, " for name in names)
     # Sizes are sums, products and quotients, which PyTorch itself prints as Python.
-    return eval(
-        f"lambda sizes: (lambda {arguments}: [{written}])(*sizes)", {"math": __import__("math")}
-    )
+    return Formula(tuple(names), f"[{written}]")
 
 
 def _written(extent: Any) -> str:

@@ -7,7 +7,7 @@ how anything is compiled.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tvm_stitch.report import Report
@@ -84,16 +84,46 @@ def _counted(number: int, noun: str) -> str:
 
 
 @dataclass
+class GraphLog:
+    """What is noted down of one graph, be it compiled or taken up from an earlier process.
+
+    left: the operators that stay PyTorch's, with the reasons, counted.
+    """
+
+    name: str
+    parts: list[PartReport] = field(default_factory=list)
+    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def failed(self, number: int, failure: str) -> PartReport:
+        """A part was compiled, but cannot be run."""
+        self.parts[number] = replace(self.parts[number], failure=failure)
+        return self.parts[number]
+
+    def called(self, name: str) -> GraphLog:
+        """The same of a graph with another name."""
+        return GraphLog(name, [replace(part, graph=name) for part in self.parts], self.left.copy())
+
+
+@dataclass
 class Log:
     """What is noted down while graphs are compiled."""
 
-    graphs: list[str] = field(default_factory=list)
-    parts: list[PartReport] = field(default_factory=list)
-    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    graphs: list[GraphLog] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def name(self, kind: str) -> str:
+        """What the next graph of this kind is called."""
+        return f"{kind} {sum(each.name.startswith(kind) for each in self.graphs)}"
+
+    def begin(self, kind: str) -> GraphLog:
+        """The log of a graph that comes next."""
+        self.graphs.append(GraphLog(self.name(kind)))
+        return self.graphs[-1]
 
     def report(self) -> TorchReport:
         """All of it."""
-        left = tuple(LeftReport(*key, calls) for key, calls in sorted(self.left.items()))
-        notes = tuple(dict.fromkeys(self.notes))
-        return TorchReport(tuple(self.graphs), tuple(self.parts), left, notes)
+        counted = sum((each.left for each in self.graphs), Counter[tuple[str, str]]())
+        left = tuple(LeftReport(*key, calls) for key, calls in sorted(counted.items()))
+        names = tuple(each.name for each in self.graphs)
+        parts = tuple(part for each in self.graphs for part in each.parts)
+        return TorchReport(names, parts, left, tuple(dict.fromkeys(self.notes)))

@@ -1,11 +1,15 @@
 """Sizes by the values of the symbols, as functions that cost nothing to call.
 
-In: TIR expressions, or PyTorch's sizes. Out: Python functions. Must not know what the sizes are of.
+In: TIR expressions, or sizes that PyTorch prints as Python. Out: functions that can be pickled.
+Must not know what the sizes are of.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import tvm
@@ -23,7 +27,26 @@ _WRITTEN = {
 }  # fmt: skip
 
 
-def of_expression(variables: Sequence[tirx.Var], expression: Any) -> int | Callable[[Sizes], int]:
+@dataclass(frozen=True)
+class Formula:
+    """A function of sizes, by their names in the order of the symbols, written as Python."""
+
+    names: tuple[str, ...]
+    written: str
+
+    def __call__(self, sizes: Sizes) -> Any:
+        """The value at these sizes."""
+        return _function(self)(*sizes)
+
+
+@lru_cache(maxsize=4096)
+def _function(formula: Formula) -> Callable[..., Any]:
+    arguments = ", ".join(formula.names)
+    found: Callable[..., Any] = eval(f"lambda {arguments}: {formula.written}", {"math": math})
+    return found
+
+
+def of_expression(variables: Sequence[tirx.Var], expression: Any) -> int | Formula:
     """The value of an integer TIR expression over these variables."""
     analyzer = tvm.sym.Analyzer()
     for variable in variables:  # sizes, of which TVM does not know that none is below 0
@@ -33,8 +56,7 @@ def of_expression(variables: Sequence[tirx.Var], expression: Any) -> int | Calla
         return int(simple)
     names = {variable: f"s{number}" for number, variable in enumerate(variables)}
     written = _python(simple, names)
-    arguments = "".join(f"{name}, " for name in names.values())
-    return eval(f"lambda sizes: (lambda {arguments}: {written})(*sizes)")
+    return Formula(tuple(names.values()), written)
 
 
 def _python(expression: Any, names: dict[tirx.Var, str]) -> str:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from tvm.tirx.build import codegen_build
 from tvm_stitch import timing
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda, shared_object
+from tvm_stitch.executable.kept import KeptExecutable, instructions_of
 from tvm_stitch.executable.units import units
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
@@ -45,14 +47,31 @@ class Executable(relax.VMExecutable):
         return super().export_library(file_name, addons=added, **options)
 
 
+@dataclass(frozen=True)
+class Linking:
+    """An executable whose kernels may still be being compiled: a call waits for them.
+
+    kept: what a later process links it from; None if it has to compile.
+    """
+
+    executable: Callable[[], relax.VMExecutable]
+    kept: KeptExecutable | None = None
+
+    def __call__(self) -> relax.VMExecutable:
+        """The executable, once it is whole."""
+        return self.executable()
+
+
+# A library when it is compiled, and the name that a Store has it by then.
+_Compiling = tuple[Callable[[], Any], str | None]
+
+
 def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Executable:
     """The executable of a lowered module."""
     return _linking(mod, target, _library, store)()
 
 
-def linked_later(
-    mod: tvm.IRModule, target: tvm.target.Target, store: Store | None
-) -> Callable[[], Executable]:
+def linked_later(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Linking:
     """Begins to compile a lowered module; what it returns waits for that, and links.
 
     The executable cannot be exported and has no source: kernels and hosts' code may come from the
@@ -64,16 +83,16 @@ def linked_later(
 def _linking(
     mod: tvm.IRModule,
     target: tvm.target.Target,
-    compile_: Callable[[tvm.IRModule, tvm.target.Target, Store | None], Callable[[], Any]],
+    compile_: Callable[[tvm.IRModule, tvm.target.Target, Store | None], _Compiling],
     store: Store | None,
-) -> Callable[[], Executable]:
+) -> Linking:
     attributes = dict(mod.attrs or {})
     if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
         whole = Executable(relax.build(mod, target, relax_pipeline=None).mod, calls_libraries(mod))
-        return lambda: whole
+        return Linking(lambda: whole)
     builder = relax.ExecBuilder()
     tir = vm_build._filter_tir(vm_build._vmcodegen(builder, mod))
-    library = None if tir is None else compile_(tir, target, store)
+    library, name = (None, None) if tir is None else compile_(tir, target, store)
     constants = dict(attributes.get("const_name_to_constant", {}))
 
     def finish() -> Executable:
@@ -81,7 +100,10 @@ def _linking(
         found = vm_build._ffi_api.VMLink(builder, target, found, [], constants)
         return Executable(found, calls_libraries(mod))
 
-    return finish
+    kept = None
+    if store is not None and (library is None or name is not None) and not constants:
+        kept = KeptExecutable(instructions_of(builder.get()), name, calls_libraries(mod))
+    return Linking(finish, kept)
 
 
 def calls_libraries(mod: tvm.IRModule) -> bool:
@@ -96,9 +118,7 @@ def calls_libraries(mod: tvm.IRModule) -> bool:
     return any(each.global_symbol.startswith(shim.PREFIX) for each in called)
 
 
-def _library(
-    tir: tvm.IRModule, target: tvm.target.Target, store: Store | None
-) -> Callable[[], Any]:
+def _library(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> _Compiling:
     """Compiles host code that imports the kernels, when it is asked."""
     with timing.stage(timing.LOWERING):
         compile_ = _compiler(*_lowered(tir, target), store)
@@ -107,19 +127,20 @@ def _library(
         with timing.stage(timing.COMPILING):
             return compile_(lambda _host: None)
 
-    return library
+    return library, None
 
 
 def _library_to_run(
     tir: tvm.IRModule, target: tvm.target.Target, store: Store | None
-) -> Callable[[], Any]:
+) -> _Compiling:
     """The same, compiled by a thread from now on, or found in the store."""
     name = None
-    if store is not None and _splits(target):
-        name = shared_object.name_of(tir, [str(target), *cuda.depends_on()])
+    of_cuda = _splits(target)
+    if store is not None and (of_cuda or target.kind.name == "llvm"):
+        name = shared_object.name_of(tir, [str(target), *(cuda.depends_on() if of_cuda else ())])
         kept = shared_object.kept(name, store)
         if kept is not None:
-            return lambda: kept
+            return lambda: kept, name
     with timing.stage(timing.LOWERING):
         compile_ = _compiler(*_lowered(tir, target), store)
     pool = ThreadPoolExecutor(1, "tvm-stitch-compile")
@@ -133,7 +154,7 @@ def _library_to_run(
         with timing.stage(timing.COMPILING):
             return made.result()
 
-    return library
+    return library, name
 
 
 def _lowered(

@@ -55,11 +55,12 @@ def made(name: str, compile_: Compile, store: Store) -> Any:
         host, kernels = Path(scratch, "host.o"), Path(scratch, "kernels.o")
         library = compile_(lambda module: module.write_to_file(str(host)))
         try:
-            target = library.get_function("_get_target_string")()
-            packed = _ffi_api.ModulePackImportsToLLVM(library, False, target, "")
-            packed.write_to_file(str(kernels))
+            if library.imports:
+                target = library.get_function("_get_target_string")()
+                packed = _ffi_api.ModulePackImportsToLLVM(library, False, target, "")
+                packed.write_to_file(str(kernels))
             with store.making(name) as file:
-                linked([host, kernels], file)
+                linked([host, kernels] if library.imports else [host], file)
         except (OSError, StitchError):  # no compiler, no room: it is all there in memory
             return library
     return kept(name, store) or library
