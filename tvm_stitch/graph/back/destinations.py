@@ -7,7 +7,7 @@ allocates only to return it became a parameter of it. Must not know kernels.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tvm
@@ -16,6 +16,7 @@ from tvm import relax, tirx
 from tvm.ir import Call
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tvm_stitch.graph.front.dataflow import readers_of
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
 
@@ -118,13 +119,14 @@ def InPlace(pairs: Sequence[tuple[int, int]], entry: str = "main") -> tvm.transf
         tensors = [p for p in function.params if isinstance(p.ty, relax.TensorType)]
         count = sum(place >= 0 for place in places)
         given, made = tensors[: len(tensors) - count], tensors[len(tensors) - count :]
-        bindings = [b for block in function.body.blocks for b in block.bindings]
+        readers = readers_of([b for block in function.body.blocks for b in block.bindings])
+        returned = set(relax.analysis.free_vars(function.body.body))
         mod = mod.clone()
         found = []
         for result, tensor in pairs:
-            if places[result] < 0 or _reads(function.body.body, given[tensor]):
+            if places[result] < 0 or given[tensor] in returned:
                 continue
-            kernel = _writer(mod, bindings, given[tensor], made[places[result]])
+            kernel = _writer(mod, readers, given[tensor], made[places[result]])
             if kernel is not None:
                 mod.update_func(kernel, mod[kernel].with_attr(NO_ALIAS_ATTRIBUTE, False))
                 found.append(result)
@@ -134,11 +136,14 @@ def InPlace(pairs: Sequence[tuple[int, int]], entry: str = "main") -> tvm.transf
 
 
 def _writer(
-    mod: tvm.IRModule, bindings: Sequence[Any], source: relax.Var, output: relax.Var
+    mod: tvm.IRModule,
+    bindings: Mapping[relax.Var, Sequence[relax.Binding]],
+    source: relax.Var,
+    output: relax.Var,
 ) -> tvm.ir.GlobalVar | None:
-    """The kernel that writes the output, if that may be over the source."""
-    readers = [b.value for b in bindings if _reads(b.value, source)]
-    writers = [b.value for b in bindings if isinstance(b.value, Call) and _reads(b.value, output)]
+    """The kernel that writes the output, if that may be over the source; by who reads variables."""
+    readers = [b.value for b in bindings.get(source, ())]
+    writers = [b.value for b in bindings.get(output, ()) if isinstance(b.value, Call)]
     if not readers or not writers or not readers[-1].same_as(writers[0]):
         return None
     call = readers[-1]
@@ -158,7 +163,3 @@ def _writer(
         if [len(each) for each in at] == [1, 1] and [at[0][0], at[1][0]] in allowed
         else None
     )
-
-
-def _reads(value: Any, var: relax.Var) -> bool:
-    return any(each.same_as(var) for each in relax.analysis.free_vars(value))
