@@ -65,6 +65,18 @@ def views_given_away(module: tvm.IRModule) -> int:
     )
 
 
+def test_what_only_views_called_is_gone():
+    """It would be scheduled and compiled for nobody."""
+    module = fused(emitted(softmax, [(2, 3, 8)]))
+    module["main_of_the_users"] = next(  # who has a name for others stays
+        function.with_attr("global_symbol", "main_of_the_users")
+        for var, function in module.functions_items()
+        if "reshape" in var.name_hint
+    )
+    names = {var.name_hint for var in Views()(module).get_global_vars()}
+    assert names == {"main", "main_of_the_users", "softmax"}
+
+
 @pytest.mark.parametrize("build, views", CASES)
 def test_results_are_right_and_stay(build, views):
     """A second call must not write where the first one's results are."""

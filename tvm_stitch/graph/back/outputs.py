@@ -40,9 +40,27 @@ def Views() -> tvm.transform.Pass:
             new = relax.Function(params, body, returns, function.is_pure, function.attrs)
             mod.update_func(var, new)
         # Gives the new bodies their types.
-        return relax.transform.Normalize()(mod)
+        return relax.transform.Normalize()(_without_unread(mod))
 
     return views
+
+
+def _without_unread(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module without the TIR that was called for views alone, or it would be compiled."""
+    called: set[tvm.ir.GlobalVar] = set()
+
+    def visit(value: Expr) -> None:
+        if isinstance(value, tvm.ir.GlobalVar):
+            called.add(value)
+
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    for var, function in mod.functions_items():
+        mine = isinstance(function, tirx.PrimFunc) and "global_symbol" not in (function.attrs or {})
+        if mine and var not in called and _reshapes(function):
+            del mod[var]
+    return mod
 
 
 def _with_views(mod: tvm.IRModule, block: relax.BindingBlock) -> relax.BindingBlock:
@@ -103,7 +121,9 @@ def _calls_reshape(mod: tvm.IRModule, value: Expr) -> bool:
     if not is_call_tir(value) or not isinstance(value.ty, relax.TensorType):
         return False
     function = mod[value.args[0]]
-    if not isinstance(function, tirx.PrimFunc):
-        return False
+    return isinstance(function, tirx.PrimFunc) and _reshapes(function)
+
+
+def _reshapes(function: tirx.PrimFunc) -> bool:
     stages = read_stages(function)
     return not isinstance(stages, Refused) and copies_in_order(stages)
