@@ -14,6 +14,7 @@ from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
 
 from tvm_stitch.frontend.torch.ops.images.interpolation import FORWARD
+from tvm_stitch.frontend.torch.ops.images.padding import OPERATORS as PADDING
 
 _aten = torch.ops.aten
 # Core operators that are better as stages: norms, whose statistics then share a kernel with all
@@ -48,6 +49,7 @@ _CONVERTED = (
     _aten.lerp,
     _aten.select_scatter,
     _aten.unfold_backward,
+    *(getattr(_aten, name) for name in PADDING),
 )
 # Left whole where sizes are known, so that their gradients are operators too: written out, these
 # add at indices.

@@ -26,8 +26,6 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     _SPATIAL: (
         "_adaptive_avg_pool3d", "avg_pool3d", "grid_sampler_2d",
         "max_pool3d_with_indices",
-        "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
-        "replication_pad3d",
     ),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
     _COUNTED: ("_embedding_bag", "histc"),

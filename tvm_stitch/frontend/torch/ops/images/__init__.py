@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from tvm_stitch.frontend.torch.call import Converter
-from tvm_stitch.frontend.torch.ops.images import columns, convolution, interpolation, windows
+from tvm_stitch.frontend.torch.ops.images import (
+    columns,
+    convolution,
+    interpolation,
+    padding,
+    windows,
+)
 
 OPERATORS: dict[str, Converter] = {
     **convolution.OPERATORS,
     **interpolation.OPERATORS,
+    **padding.OPERATORS,
     **windows.OPERATORS,
 }
 
-__all__ = ["OPERATORS", "columns", "interpolation"]
+__all__ = ["OPERATORS", "columns", "interpolation", "padding"]
