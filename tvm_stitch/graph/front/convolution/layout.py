@@ -6,11 +6,14 @@ between them as well; TVM's ConvertLayout transposes at the borders. Float32 sta
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
 from tvm_stitch.graph.front.convolution.choose import (
+    Layouts,
     convolution_of,
     is_convolution,
     layouts_of,
@@ -31,14 +34,29 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with the convolutions of halves that cuDNN takes in NHWC."""
 
     def desired(call: Call) -> dict[str, list[str]]:
-        if not is_convolution(call):
-            return {}
-        found = convolution_of(call)
-        if isinstance(found, Convolution) and dtype_of(call) in HALF:
-            return {call.op.name: list(layouts_of(found.what, len(found.strides), True))}
-        return {call.op.name: list(stated_layouts(call))}  # else it would follow its neighbours
+        return {call.op.name: list(_wanted(call))} if is_convolution(call) else {}
 
+    if all(_wanted(call) == stated_layouts(call) for call in convolutions_of(mod)):
+        return mod  # TVM's pass takes seconds for a graph of hundreds of operators
     return relax.transform.ConvertLayout({}, desired)(_readable(mod))
+
+
+def _wanted(call: Call) -> Layouts:
+    """The layouts that a convolution shall have."""
+    found = convolution_of(call)
+    if isinstance(found, Convolution) and dtype_of(call) in HALF:
+        return layouts_of(found.what, len(found.strides), True)
+    return stated_layouts(call)  # else it would follow its neighbours
+
+
+def convolutions_of(mod: tvm.IRModule) -> Iterator[Call]:
+    """The convolutions of a module's Relax functions."""
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            for block in function.body.blocks:
+                for binding in block.bindings:
+                    if is_convolution(binding.value):
+                        yield binding.value
 
 
 def _readable(mod: tvm.IRModule) -> tvm.IRModule:

@@ -16,7 +16,7 @@ from tvm.ir import Call, GenericConst
 from tvm_stitch.errors import last_line
 from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused
-from tvm_stitch.graph.front.convolution.layout import with_channels_last
+from tvm_stitch.graph.front.convolution.layout import convolutions_of, with_channels_last
 from tvm_stitch.graph.front.convolution.rounded import rounded_at_once
 from tvm_stitch.graph.front.convolution.weights import with_all_rows
 from tvm_stitch.graph.front.dataflow import definitions, in_blocks, library_call, only_readers
@@ -36,7 +36,7 @@ def LibraryConvolutions(heard: Heard | None = None) -> tvm.transform.Pass:
 
     @tvm.transform.module_pass(opt_level=0, name="LibraryConvolutions")
     def library_convolutions(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
-        if not _convolves(mod):
+        if next(convolutions_of(mod), None) is None:
             return mod
         mod = in_blocks(relax.transform.Normalize()(mod), rounded_at_once)
         try:
@@ -47,16 +47,6 @@ def LibraryConvolutions(heard: Heard | None = None) -> tvm.transform.Pass:
         return relax.transform.Normalize()(mod)
 
     return library_convolutions
-
-
-def _convolves(mod: tvm.IRModule) -> bool:
-    return any(
-        is_convolution(binding.value)
-        for function in mod.functions.values()
-        if isinstance(function, relax.Function)
-        for block in function.body.blocks
-        for binding in block.bindings
-    )
 
 
 def _rewritten(block: relax.DataflowBlock, tell: Heard) -> relax.DataflowBlock:
