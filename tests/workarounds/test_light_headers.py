@@ -9,7 +9,7 @@ import pytest
 
 from tvm_stitch.cache.objects import compiler
 from tvm_stitch.executable import cuda
-from tvm_stitch.workarounds import light_headers
+from tvm_stitch.workarounds import light_headers, nvrtc_calls
 
 SUITS = """
 #ifdef __CUDACC_RTC__
@@ -76,12 +76,13 @@ def programs(monkeypatch):
     """What NVRTC, if it were here, is asked to make programs of: the names of their headers."""
     nvrtc, made = ModuleType("nvrtc"), []
     nvrtc.nvrtcCreateProgram = lambda *given: made.append(given[4])
+    nvrtc.nvrtcCompileProgram = None
     bindings = ModuleType("cuda.bindings")
     bindings.nvrtc = nvrtc
     for name, module in (("cuda", ModuleType("cuda")), ("cuda.bindings", bindings)):
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(light_headers, "_is_installed", light_headers._is_installed.__wrapped__)
-    light_headers._is_installed()
+    nvrtc_calls.is_seen.__wrapped__()
+    monkeypatch.setattr(nvrtc_calls, "is_seen", lambda: True)
     return made
 
 
@@ -101,7 +102,6 @@ def compiling_by(nvrtc_of, refuses):
 @pytest.mark.parametrize("refuses", [False, True])
 def test_programs_are_made_with_the_headers_unless_they_do_not_hold(monkeypatch, programs, refuses):
     monkeypatch.setattr(cuda, "_TVM", compiling_by(lambda: programs, refuses))
-    monkeypatch.setattr(light_headers, "_is_installed", lambda: True)
     assert cuda.compiled(SUITS) == b"code"
     names = [name.encode() for name in light_headers.HEADERS]
     assert programs == ([names, None] if refuses else [names])

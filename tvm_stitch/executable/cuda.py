@@ -24,7 +24,9 @@ import tvm
 from tvm.support import nvcc
 
 from tvm_stitch.cache.store import Store
+from tvm_stitch.executable.nvrtc_processes import Processes
 from tvm_stitch.workarounds.light_headers import light_headers
+from tvm_stitch.workarounds.nvrtc_calls import program_of
 
 KIND = "kernels"
 CALLBACK = "tvm_callback_cuda_compile"
@@ -37,17 +39,19 @@ _DUMPS = ("TVM_KERNEL_DUMP", "TVM_KERNEL_DEBUG")
 
 _TVM = nvcc.tvm_callback_cuda_compile
 _store: ContextVar[Store | None] = ContextVar("store", default=None)
+_processes: ContextVar[Processes | None] = ContextVar("processes", default=None)
 _sources: ContextVar[list[str] | None] = ContextVar("sources", default=None)
 
 
 @contextmanager
-def compiling(store: Store | None) -> Iterator[None]:
-    """What this thread compiles is kept in a store, and taken from there."""
-    token = _store.set(store)
+def compiling(store: Store | None, processes: Processes | None = None) -> Iterator[None]:
+    """What this thread compiles is kept in a store, and taken from there; by these processes."""
+    tokens = _store.set(store), _processes.set(processes)
     try:
         yield
     finally:
-        _store.reset(token)
+        _store.reset(tokens[0])
+        _processes.reset(tokens[1])
 
 
 @contextmanager
@@ -80,7 +84,13 @@ def compiled(code: str) -> Any:
 
 
 def _machine_code(code: str) -> Any:
+    processes = _processes.get()
     with light_headers(code) as is_light:
+        program = None if processes is None else program_of(_TVM, code)
+        if processes is not None and program is not None:
+            found = processes.compiled(program, _library())
+            if found is not None:
+                return found
         try:
             return _TVM(code)
         except RuntimeError:
@@ -117,10 +127,19 @@ def _version(mode: str, _path: str, cuda_path: str) -> str:
         return ""
     release = nvrtc.nvrtcVersion()
     # Only the library's file says the whole of it.
+    return f"{release} {_files()} {cuda_path}"
+
+
+def _files() -> list[str]:
+    """Those of NVRTC that this process has loaded."""
     maps = Path("/proc/self/maps")
     lines = maps.read_text().splitlines() if maps.exists() else []
-    files = sorted({line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line})
-    return f"{release} {files} {cuda_path}"
+    return sorted({line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line})
+
+
+def _library() -> str:
+    """NVRTC's own file; empty if it is not known."""
+    return next((file for file in _files() if "builtins" not in Path(file).name), "")
 
 
 _OURS: Any = None

@@ -25,6 +25,7 @@ from tvm_stitch import timing
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda, shared_object
 from tvm_stitch.executable.kept import KeptExecutable, instructions_of
+from tvm_stitch.executable.nvrtc_processes import PROCESSES, Processes
 from tvm_stitch.executable.units import units
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
@@ -206,9 +207,12 @@ def _compiler(
     scope = tvm.target.Target.current(allow_none=True) or nullcontext()
     config = dict(tvm.transform.PassContext.current().config)
 
-    def built(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
+    def built(
+        mod: tvm.IRModule, target: tvm.target.Target, processes: Processes | None = None
+    ) -> Any:
         # A thread has neither the target in scope nor the settings of the one that started it.
-        with scope, tvm.transform.PassContext(opt_level=3, config=config), cuda.compiling(store):
+        context = tvm.transform.PassContext(opt_level=3, config=config)
+        with scope, context, cuda.compiling(store, processes):
             return codegen_build(mod, target)
 
     def compiled(hear: Callable[[Any], None]) -> Any:
@@ -217,13 +221,15 @@ def _compiler(
             hear(found)
             return found
 
-        with ThreadPoolExecutor(cores + 1) as pool:  # one for the host's code, which never waits
+        # One thread for the host's code, which never waits.
+        with ThreadPoolExecutor(cores + 1) as pool, PROCESSES.used():
             host_code = pool.submit(built_host)
             waiting: list[Future[Any]] = []
             for target, mod in devices.items():
                 code = partial(built, target=target)
                 parts = units(mod, code, cores) if _splits(target) else [mod]
-                waiting += [pool.submit(code, part) for part in parts]
+                processes = PROCESSES if len(parts) > 1 else None
+                waiting += [pool.submit(code, part, processes=processes) for part in parts]
             for number, _ in enumerate(as_completed(waiting)):
                 timing.step(timing.COMPILING, number + 1, len(waiting))
             library = host_code.result()

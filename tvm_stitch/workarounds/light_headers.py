@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import cache
-from typing import Any
+
+from tvm_stitch.workarounds.nvrtc_calls import with_headers
 
 INTEGERS = {"int8": "char", "int16": "short", "int32": "int", "int64": "long long"}
 TRAITS = (
@@ -27,43 +26,19 @@ _OTHERS = frozenset(("cuda_fp16.h", "cuda_bf16.h", "cuda.h", "cstdint", "type_tr
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 _USED = re.compile(r"\bstd::(\w+)")
 
-_is_light: ContextVar[bool] = ContextVar("is_light", default=False)
-
 
 @contextmanager
 def light_headers(code: str) -> Iterator[bool]:
     """Meanwhile NVRTC, asked by this thread, finds the short headers, if they suit a source."""
-    token = _is_light.set(suits(code) and _is_installed())
-    try:
-        yield _is_light.get()
-    finally:
-        _is_light.reset(token)
+    suited = suits(code)
+    with with_headers(HEADERS if suited else {}) as is_seen:
+        yield suited and is_seen
 
 
 def suits(code: str) -> bool:
     """Whether a source includes and uses nothing of libcu++ but what stands here."""
     included = set(_INCLUDED.findall(code)) <= _OTHERS | HEADERS.keys()
     return included and set(_USED.findall(code)) <= NAMES
-
-
-@cache
-def _is_installed() -> bool:
-    """Whether NVRTC is here; programs are made with these headers then, where a thread asks."""
-    try:
-        from cuda.bindings import nvrtc
-    except ImportError:
-        return False
-    usual = nvrtc.nvrtcCreateProgram
-    names = [name.encode() for name in HEADERS]
-    texts = [text.encode() for text in HEADERS.values()]
-
-    def create(source: bytes, name: bytes, count: int, headers: Any, included: Any) -> Any:
-        if _is_light.get() and not count:
-            count, headers, included = len(names), texts, names
-        return usual(source, name, count, headers, included)
-
-    nvrtc.nvrtcCreateProgram = create
-    return True
 
 
 def _header(text: str) -> str:
