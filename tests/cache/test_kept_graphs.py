@@ -66,7 +66,7 @@ def test_a_step_of_training_is_taken_up_whole(folder, converted):
     for _process in range(2):
         model, ours = block(), compiler(folder)
         found = trained(model, torch.compile(model, backend=ours), x)
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
         reports.append(str(ours.log.report()))
     assert len(converted) == 2  # forward and backward, the first time
     assert reports[0] == reports[1] and "2 graphs, 2 stitched parts" in reports[0]
