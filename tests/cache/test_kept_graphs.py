@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import tvm  # noqa: E402
 from torch._dynamo.utils import counters  # noqa: E402
 
 from tvm_stitch.dynamo import backend, kept  # noqa: E402
@@ -217,3 +218,12 @@ def test_a_copy_of_a_model_shares_its_graphs(folder, converted):
         trained(each, torch.compile(each, backend=compiler(folder)), x)
     assert len(converted) == 2
     assert list(Path(folder, kept.KIND).iterdir())
+
+
+def test_the_compiler_and_its_settings_count(monkeypatch):
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
+    ours = GraphCompiler(Settings(target=target))
+    first = ours._compiled_by(target, None)
+    assert ours._compiled_by(target, None) == first
+    monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", "--ftz=false")
+    assert ours._compiled_by(target, None) != first

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import tvm
 import tvm_ffi
 from torch import fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -46,6 +47,7 @@ from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
+from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
 from tvm_stitch.frontend.torch.lists import by_tensor
@@ -151,13 +153,9 @@ class GraphCompiler:
         trace: Callable[[], Callable[..., Any]],
     ) -> Callable[..., Any]:
         """What tracing and compiling make of a graph, or made of it in an earlier process."""
-        target, options = target_of(self.settings, device), self.settings.stitching
-        database = self.settings.database
+        target, database = target_of(self.settings, device), self.settings.database
         records = None if database is None else Records.open(database, gpu_of(target))
-        libraries = self._libraries()
-        known = [sorted(map(str, each)) for each in (libraries.products, libraries.convolutions)]
-        settings = self.settings.device, self.settings.smallest_part, *map(str, known)
-        compiled_by = str([versions(), *settings, *made_of(target, options, records)])
+        compiled_by = self._compiled_by(target, records)
         compiled = len(self.log.graphs)
         taken_up: list[GraphLog] = []
 
@@ -173,6 +171,16 @@ class GraphCompiler:
             if records is not None:
                 records.warn()
         return function
+
+    def _compiled_by(self, target: tvm.target.Target, records: Records | None) -> str:
+        """All that a compiled graph depends on beside dynamo's graph and what PyTorch knows."""
+        settings = self.settings.device, self.settings.smallest_part
+        libraries = self._libraries()
+        known = [sorted(map(str, each)) for each in (libraries.products, libraries.convolutions)]
+        with target:
+            compiler = cuda.depends_on() if self.settings.device == CUDA else []
+        made = made_of(target, self.settings.stitching, records)
+        return str([versions(), *settings, *known, *compiler, *made])
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
         """Where the graph's tensors lie; None, and a note, if we compile nothing there."""
