@@ -43,6 +43,7 @@ from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
+from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
@@ -209,6 +210,8 @@ class GraphCompiler:
             if self._lays_out(device):
                 joint.graph = with_channels_last(joint.graph)
             with_offsets(joint.graph)
+            support = self._support(device, BACKWARD)
+            with_shapes_alone(joint.graph, lambda node: support.refused(node) is None)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)

@@ -1,0 +1,49 @@
+"""Gradients that ask no more of an image than its shape: it is not kept for them.
+
+In: the functional graph of a forward and a backward pass, before it is parted. Out: the same graph,
+in which such a gradient is given an image of zeros that nobody computes. PyTorch's operators take
+the image itself, and so it is in memory until backward, and written where a kernel would have kept
+it in registers. Must not know how gradients are converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_stitch.frontend.torch.offsets import BACKWARD
+
+_aten = torch.ops.aten
+GRADIENTS = (
+    BACKWARD,
+    _aten._adaptive_avg_pool2d_backward.default,
+    _aten.avg_pool2d_backward.default,
+    *(getattr(_aten, f"reflection_pad{n}d_backward").default for n in (1, 2, 3)),
+    *(getattr(_aten, f"replication_pad{n}d_backward").default for n in (1, 2, 3)),
+)
+"""Their second argument is the image."""
+
+
+def with_shapes_alone(graph: fx.Graph, is_ours: Callable[[fx.Node], bool]) -> None:
+    """Let go of images that are computed, where the gradient is ours."""
+    for target in GRADIENTS:
+        for node in graph.find_nodes(op="call_function", target=target):
+            gradient, image, *others = node.args
+            if image.op == "placeholder" or not _is_fixed(image.meta["val"]) or not is_ours(node):
+                continue
+            with graph.inserting_before(node):
+                zeros = graph.call_function(_aten.full.default, *_filled(image.meta["val"]))
+            zeros.meta["val"] = image.meta["val"]
+            node.args = (gradient, zeros, *others)
+
+
+def _is_fixed(image: torch.Tensor) -> bool:
+    return all(isinstance(extent, int) for extent in image.shape)
+
+
+def _filled(image: torch.Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    how = {"dtype": image.dtype, "device": image.device, "pin_memory": False}
+    return (list(image.shape), 0.0), how
