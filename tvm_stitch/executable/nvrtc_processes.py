@@ -20,18 +20,20 @@ from typing import Any
 
 from tvm_stitch.workarounds.nvrtc_calls import Program
 
+MOST = 32
+"""Processes at a time, each of which has some 100 MB."""
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
 
 
 class Processes:
-    """As many processes as programs are compiled at a time, and cores; they end with the last."""
+    """As many processes as programs are compiled at a time, or cores; they end with the last."""
 
     def __init__(self) -> None:
         self._idle: list[subprocess.Popen[bytes]] = []
         self._users = 0
         self._cannot_start = False
         self._lock = threading.Lock()
-        self._free = threading.Semaphore(max(1, len(os.sched_getaffinity(0))))
+        self._free = threading.Semaphore(min(MOST, len(os.sched_getaffinity(0))))
 
     @contextmanager
     def used(self) -> Iterator[Processes]:
