@@ -69,3 +69,16 @@ def test_where_the_gradient_is_pytorchs_nothing_changes(backwards):
     torch.testing.assert_close(found, wanted)
     assert any(each.operator == "avg_pool2d_backward" for each in ours.log.report().left)
     assert tuple(x.shape) in backwards[0]
+
+
+def test_what_is_kept_anyway_is_kept_for_it(backwards):
+    torch._dynamo.reset()
+    x = torch.randn(2, 4, 6, 6, requires_grad=True)
+
+    def function(x):
+        return functional.max_pool2d((x * 3).relu(), 2) * 2
+
+    ours = GraphCompiler(Settings(device=LLVM))
+    torch.compile(function, backend=ours)(x).sum().backward()
+    (report,) = [part for part in ours.log.report().parts if part.graph == "backward 0"]
+    assert "full" not in report.operators

@@ -32,7 +32,7 @@ def with_shapes_alone(graph: fx.Graph, is_ours: Callable[[fx.Node], bool]) -> No
     for target in GRADIENTS:
         for node in graph.find_nodes(op="call_function", target=target):
             gradient, image, *others = node.args
-            if image.op == "placeholder" or not _is_fixed(image.meta["val"]) or not is_ours(node):
+            if not _is_kept_for(node, image) or not is_ours(node):
                 continue
             with graph.inserting_before(node):
                 zeros = graph.call_function(_aten.full.default, *_filled(image.meta["val"]))
@@ -40,8 +40,15 @@ def with_shapes_alone(graph: fx.Graph, is_ours: Callable[[fx.Node], bool]) -> No
             node.args = (gradient, zeros, *others)
 
 
-def _is_fixed(image: torch.Tensor) -> bool:
-    return all(isinstance(extent, int) for extent in image.shape)
+def _is_kept_for(node: fx.Node, image: fx.Node) -> bool:
+    """Whether an image of a known shape is kept for one gradient.
+
+    That of a relu is kept for its own: without the other, PyTorch's partitioner has the whole of it
+    computed again in backward, where it takes longer than to read it.
+    """
+    others = [user for user in image.users if user is not node]
+    is_fixed = all(isinstance(extent, int) for extent in image.meta["val"].shape)
+    return is_fixed and image.op != "placeholder" and len(others) == 1
 
 
 def _filled(image: torch.Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
