@@ -2,8 +2,6 @@
 
 import os
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
@@ -83,21 +81,19 @@ def test_or_side_by_side_as_cores_allow(stand_in, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1, 2})
     processes = Processes()
     with processes.used(), ThreadPoolExecutor(6) as pool:
-        begun = time.monotonic()
         codes = list(pool.map(lambda n: processes.compiled(program(b"slow %d" % n), ""), range(6)))
-        assert time.monotonic() - begun < 6 * 0.3 + 1
     assert [code.split()[3] for code in codes] == [b"%d" % n for n in range(6)]
     assert 1 < len(set(map(pid_of, codes))) <= 3
 
 
 def test_they_end_with_the_last_that_uses_them(stand_in):
-    processes, done = Processes(), threading.Event()
+    processes = Processes()
     with processes.used():
         with processes.used():
             pid = pid_of(processes.compiled(program(b"one"), ""))
         assert alive(pid)
         assert pid_of(processes.compiled(program(b"two"), "")) == pid
-    assert not alive(pid) and not done.is_set()
+    assert not alive(pid)
 
 
 @pytest.mark.parametrize("source", [b"wrong", b"dies"])
