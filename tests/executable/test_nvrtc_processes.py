@@ -39,14 +39,18 @@ def stand_in(tmp_path, monkeypatch):
         (folder / "__init__.py").touch()
     (package / "nvrtc.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in [name for name in sys.modules if name.split(".")[0] == "cuda"]:
+    for name in _modules():
         monkeypatch.delitem(sys.modules, name)
     nvrtc = import_module("cuda.bindings.nvrtc")
     nvrtc_calls.is_seen.__wrapped__()
     monkeypatch.setattr(nvrtc_calls, "is_seen", lambda: True)
     yield nvrtc
-    for name in [name for name in sys.modules if name.split(".")[0] == "cuda"]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in _modules():  # nobody after this test finds the stand-in
+        del sys.modules[name]
+
+
+def _modules():
+    return [name for name in sys.modules if name.split(".")[0] == "cuda"]
 
 
 def program(source):
@@ -145,3 +149,14 @@ def test_kernels_are_compiled_by_them(stand_in, monkeypatch):
             cuda.compiled("wrong")
     with cuda.compiling(None):
         assert cuda.compiled("code") == b"compiled here"
+
+
+def test_nvcc_is_asked_once(stand_in, monkeypatch):
+    """It is a process by itself."""
+    asked = []
+    monkeypatch.setattr(cuda, "_TVM", lambda code: asked.append(code) or b"by nvcc")
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvcc")
+    processes = Processes()
+    with processes.used(), cuda.compiling(None, processes):
+        assert cuda.compiled("code") == b"by nvcc"
+    assert asked == ["code"]

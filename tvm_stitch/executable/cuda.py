@@ -86,11 +86,9 @@ def compiled(code: str) -> Any:
 def _machine_code(code: str) -> Any:
     processes = _processes.get()
     with light_headers(code) as is_light:
-        program = None if processes is None else program_of(_TVM, code)
-        if processes is not None and program is not None:
-            found = processes.compiled(program, _library())
-            if found is not None:
-                return found
+        found = None if processes is None else _by(processes, code)
+        if found is not None:
+            return found
         try:
             return _TVM(code)
         except RuntimeError:
@@ -99,10 +97,21 @@ def _machine_code(code: str) -> Any:
     return _TVM(code)  # whatever is wrong, the headers are not
 
 
+def _by(processes: Processes, code: str) -> bytes | None:
+    """The same by another process; None if it has to be made here: nvcc is one by itself."""
+    program = program_of(_TVM, code) if _mode() == "nvrtc" else None
+    return None if program is None else processes.compiled(program, _library())
+
+
+def _mode() -> str:
+    """Which of TVM's compilers is asked."""
+    return os.environ.get(_MODE, "nvrtc").lower()
+
+
 def depends_on() -> list[str]:
     """What machine code depends on beside its source: compiler, settings, and target in scope."""
     settings = sorted((k, v) for k, v in os.environ.items() if k.startswith(_SETTINGS))
-    mode = os.environ.get(_MODE, "nvrtc").lower()
+    mode = _mode()
     target = tvm.target.Target.current(allow_none=True)
     version = _version(mode, os.environ.get("PATH", ""), os.environ.get("CUDA_PATH", ""))
     # Without a target in scope TVM compiles for this machine's GPU.
