@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from torch._dynamo.utils import counters  # noqa: E402
 from tvm_stitch.dynamo import backend, kept  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
+from tvm_stitch.library import shim  # noqa: E402
 from tvm_stitch.options import Options  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not kept.can_be_kept(), reason="this PyTorch keeps Inductor's only")
@@ -227,3 +229,13 @@ def test_the_compiler_and_its_settings_count(monkeypatch):
     assert ours._compiled_by(target, None) == first
     monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", "--ftz=false")
     assert ours._compiled_by(target, None) != first
+
+
+def test_what_it_depends_on_waits_for_no_compiler(monkeypatch):
+    """The libraries' shim is compiled while AOTAutograd traces."""
+    monkeypatch.setattr(shim, "find", lambda library: Path(library.title))
+    monkeypatch.setattr(shim, "_fails_at_once", lambda: False)
+    monkeypatch.setattr(shim, "_begun", Future)  # one that is never done
+    monkeypatch.setattr(shim, "failure", lambda: pytest.fail("it waits"))
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
+    assert GraphCompiler(Settings(target=target))._compiled_by(target, None)

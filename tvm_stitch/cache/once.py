@@ -36,17 +36,20 @@ def once_lowered(
 
     `passes` names those that a pipeline has more than others; None if nobody knows them.
     """
-    store = None if passes is None else store_for(options)
+    store = store_for(options)
     if store is None or passes is None:
         return lower(mod)
-    start = time.monotonic()
+    depends_on = [*made_of(target, options, records), passes]
+    return lowered(mod, depends_on, lower, store, in_time(options))
 
-    def is_in_time() -> bool:
-        """A plan that the clock cut short is no plan for a quicker machine."""
-        limit = options.time_limit_s
-        return limit == 0 or time.monotonic() - start < limit
 
-    return lowered(mod, [*made_of(target, options, records), passes], lower, store, is_in_time)
+def in_time(options: Options) -> Callable[[], bool]:
+    """Tells, later on, whether the clock can have cut no plan short that was begun since.
+
+    Such a plan is no plan for a quicker machine.
+    """
+    start, limit = time.monotonic(), options.time_limit_s
+    return lambda: limit == 0 or time.monotonic() - start < limit
 
 
 def made_of(target: tvm.target.Target, options: Options, records: Records | None) -> list[str]:

@@ -7,7 +7,6 @@ and backward; each is split, and its parts are converted and compiled. What fail
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
-from tvm_stitch.cache.once import made_of, store_for
+from tvm_stitch.cache.once import in_time, made_of, store_for
 from tvm_stitch.cache.store import Store
 from tvm_stitch.cache.versions import versions
 from tvm_stitch.device import device_of as gpu_of
@@ -122,24 +121,21 @@ class GraphCompiler:
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
         trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
+        store = None if captures else self._store()
+        keeps = keeper if store is not None else lambda compiler: compiler
         trace = partial(
             traced,
             graph,
             inputs,
+            fw_compiler=keeps(partial(compile_, "forward")),
             bw_compiler=partial(compile_, BACKWARD),
+            inference_compiler=keeps(partial(compile_, INFERENCE)),
             partition_fn=partial(self._partitioned, device),
             decompositions=training_decompositions() if trains else decompositions(),
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
         )
-        compilers = partial(compile_, "forward"), partial(compile_, INFERENCE)
-        store = None if captures else self._store()
-        if store is None:
-            return trace(fw_compiler=compilers[0], inference_compiler=compilers[1])
-        forward, inference = map(keeper, compilers)
-        return self._kept(
-            graph, device, store, partial(trace, fw_compiler=forward, inference_compiler=inference)
-        )
+        return trace() if store is None else self._kept(graph, device, store, trace)
 
     def _store(self) -> Store | None:
         """Where compiled graphs are kept; None where they are not."""
@@ -180,7 +176,8 @@ class GraphCompiler:
         known = [sorted(map(str, each)) for each in (libraries.products, libraries.convolutions)]
         with target:
             compiler = cuda.depends_on() if self.settings.device == CUDA else []
-        made = made_of(target, self.settings.stitching, records)
+        with assumed():  # not to wait for g++ before AOTAutograd traces
+            made = made_of(target, self.settings.stitching, records)
         return str([versions(), *settings, *known, *compiler, *made])
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
@@ -237,7 +234,7 @@ class GraphCompiler:
             return _boxed(capture(function))
 
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
-        begun, log = time.monotonic(), self.log.begin(kind)
+        is_in_time, log = in_time(self.settings.stitching), self.log.begin(kind)
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE:
@@ -270,11 +267,10 @@ class GraphCompiler:
         copies.append(graph, over)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
+        is_whole = is_in_time()
 
         def keep() -> KeptGraph | Refused:
-            # A plan that the clock cut short is no plan for a quicker machine.
-            limit = self.settings.stitching.time_limit_s
-            if limit and time.monotonic() - begun > limit:
+            if not is_whole:
                 return Refused("planning may have been cut short")
             return KeptGraph.of(kind, graph, log)
 

@@ -41,9 +41,10 @@ _COMPILED_BY = "_tvm_stitch_compiled_by"
 _MOST_CONSTANTS = 1 << 20
 # Before, that cache holds nothing but what Inductor compiled.
 _FIRST_RELEASE = (2, 11)
-# What takes up a kept graph in the call of torch.compile that is at work; None if it cannot.
-_taking_up: ContextVar[Callable[[KeptGraph], Boxed | None]] = ContextVar("taking_up")
-_store: ContextVar[Store] = ContextVar("store")
+# What takes up a kept graph; None if it cannot.
+TakeUp = Callable[["KeptGraph"], Boxed | None]
+# Those of the call of torch.compile that is at work.
+_at_work: ContextVar[tuple[Store, TakeUp]] = ContextVar("at_work")
 
 
 def can_be_kept() -> bool:
@@ -57,22 +58,21 @@ def keeping(
     graph: fx.GraphModule,
     compiled_by: str,
     store: Store,
-    take_up: Callable[[KeptGraph], Boxed | None],
+    take_up: TakeUp,
 ) -> Iterator[None]:
     """AOTAutograd takes up what was kept of a graph, or keeps what compilers now make of it.
 
     The backward graph is compiled at once: both are kept together.
     """
     setattr(graph, _COMPILED_BY, compiled_by)
-    tokens = _taking_up.set(take_up), _store.set(store)
+    token = _at_work.set((store, take_up))
     # Graphs are in PyTorch's entry, not in a cache of Inductor's.
     settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
     try:
         with functorch_config.patch(settings):
             yield
     finally:
-        _taking_up.reset(tokens[0])
-        _store.reset(tokens[1])
+        _at_work.reset(token)
 
 
 def keeper(compiler: Callable[..., Any]) -> Any:
@@ -103,7 +103,7 @@ class CompiledGraph(OutputCode):
             raise autograd_cache.BypassAOTAutogradCache(kept.reason)
         data = pickle.dumps(kept)
         self._name = f"{KIND}/{hashlib.sha256(data).hexdigest()}"
-        store = _store.get()
+        store, _take_up = _at_work.get()
         if store.file(self._name) is None:
             store.write(self._name, data)
         self._function = self._keep = None
@@ -112,9 +112,10 @@ class CompiledGraph(OutputCode):
         """Become a function again, in a later process."""
         if self._function is not None:
             return
-        data = _store.get().read(self._name)
+        store, take_up = _at_work.get()
+        data = store.read(self._name)
         if data is not None:
-            self._function = _taking_up.get()(pickle.loads(data))
+            self._function = take_up(pickle.loads(data))
         if self._function is None:  # by then the store had no room for all
             raise autograd_cache.FXGraphCacheMiss
 

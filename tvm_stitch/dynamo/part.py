@@ -87,31 +87,24 @@ class Part(torch.nn.Module):
         self.machine: Machine | None = machine
         self._failed = failed
         self._has_run = False
-        # What each call asks for, found without a detour.
-        self._symbols, self._inputs, self._over = (
-            interface.symbols,
-            interface.inputs,
-            interface.over,
-        )
-        self._alignment, self._outputs = interface.alignment, interface.outputs
 
     def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
         """The part's results; nothing is copied that is dense."""
-        sizes = tuple([_size(source, given) for source in self._symbols])
-        machine = self.machine
+        interface, machine = self.interface, self.machine
+        sizes = tuple([_size(source, given) for source in interface.symbols])
         if machine is None or 0 in sizes:
             return self._written(given, self.eager(*given))
         tensors = []
-        for number, order in self._inputs:
+        for number, order in interface.inputs:
             tensor = given[number] if order is None else given[number].permute(order)
             if not tensor.is_contiguous():
                 tensor = tensor.contiguous()
-            elif tensor.data_ptr() % self._alignment and tensor.numel() > 1:
+            elif tensor.data_ptr() % interface.alignment and tensor.numel() > 1:
                 tensor = tensor.clone()
             tensors.append(tensor)
         try:
             # Until it is known to run, nothing is overwritten that would have to be there still.
-            in_place = self._has_run and bool(self._over)
+            in_place = self._has_run and bool(interface.over)
             results = machine(sizes, tensors, in_place)
         except (torch.OutOfMemoryError, SimtError, IndexError):
             raise
@@ -125,9 +118,9 @@ class Part(torch.nn.Module):
             self._has_run = True
         turned = [
             result if turn is None else turn(result)
-            for result, turn in zip(results, self._outputs, strict=True)
+            for result, turn in zip(results, interface.outputs, strict=True)
         ]
-        for number, make in self.interface.empty:
+        for number, make in interface.empty:
             turned.insert(number, make())
         return self._written(given, tuple(turned))
 
@@ -139,7 +132,7 @@ class Part(torch.nn.Module):
         The others are copied there by one launch for each dtype: a model has two for every norm.
         """
         pending: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
-        for number_of_result, number in self._over:
+        for number_of_result, number in self.interface.over:
             result, target = results[number_of_result], given[number]
             if result.data_ptr() != target.data_ptr():
                 targets, values = pending.setdefault(result.dtype, ([], []))

@@ -22,6 +22,8 @@ from tvm_stitch.workarounds.nvrtc_calls import Program
 
 MOST = 32
 """Processes at a time, each of which has some 100 MB."""
+# What it is to find that a process is not there.
+_GONE = (OSError, EOFError, pickle.UnpicklingError)
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
 
 
@@ -45,9 +47,9 @@ class Processes:
         finally:
             with self._lock:
                 self._users -= 1
-                ended = [] if self._users else self._idle
-                if ended:
-                    self._idle = []
+                ended: list[subprocess.Popen[bytes]] = []
+                if not self._users:
+                    ended, self._idle = self._idle, []
             for process in ended:
                 _end(process)
 
@@ -86,10 +88,6 @@ class Processes:
 
 
 PROCESSES = Processes()
-
-
-# What it is to find that a process is not there.
-_GONE = (OSError, EOFError, pickle.UnpicklingError)
 
 
 def _started() -> subprocess.Popen[bytes]:

@@ -15,14 +15,14 @@ import torch
 from torch import fx
 
 from tvm_stitch.frontend.torch.offsets import BACKWARD
+from tvm_stitch.frontend.torch.ops.images.padding import OPERATORS as PADDING
 
 _aten = torch.ops.aten
 GRADIENTS = (
     BACKWARD,
     _aten._adaptive_avg_pool2d_backward.default,
     _aten.avg_pool2d_backward.default,
-    *(getattr(_aten, f"reflection_pad{n}d_backward").default for n in (1, 2, 3)),
-    *(getattr(_aten, f"replication_pad{n}d_backward").default for n in (1, 2, 3)),
+    *(getattr(_aten, name).default for name in PADDING if name.endswith("_backward")),
 )
 """Their second argument is the image."""
 
