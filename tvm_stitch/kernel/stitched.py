@@ -38,6 +38,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
 from tvm_stitch.kernel.partition import make_programs, wants_rounds
+from tvm_stitch.stages.bfloat16_constants import folded
 from tvm_stitch.stages.extents import Extents, is_open
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
@@ -107,6 +108,7 @@ class StitchedKernel(Kernel):
         bounds = self.bounds
         longest = [bounds.columns(p) if bounds.know(p) else UNBOUNDED for p in self.programs]
         kernel = self._emitted(func, longest)
+        kernel = kernel.with_body(folded(kernel.body))
         hazard = check_kernel(kernel, self.device)
         if hazard is not None:
             return hazard

@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, tirx, topi
@@ -22,6 +20,7 @@ from tvm_stitch.graph.front.empty import FewerLoops
 from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
 from tvm_stitch.graph.front.pooling.max_backward import legalize_max_pool2d_backward
 from tvm_stitch.graph.front.scatter_add import legalize_scatter_nd
+from tvm_stitch.stages.bfloat16_constants import by_bits
 from tvm_stitch.stages.stage import Expr, dtype_of
 
 _WIDE = "float32"
@@ -52,7 +51,7 @@ def Printable() -> tvm.transform.Pass:
     @tvm.transform.module_pass(opt_level=0, name="Printable")
     def printable(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
-        rules = ((tvm.ir.Call, _call), (tirx.Mod, _mod), (tirx.FloatImm, _immediate))
+        rules = ((tvm.ir.Call, _call), (tirx.Mod, _mod), (tirx.FloatImm, by_bits))
         for var, function in mod.functions_items():
             if isinstance(function, tirx.PrimFunc) and "tirx.is_scheduled" not in function.attrs:
                 mod.update_func(var, tvm_ffi.structural_map(function, rules))
@@ -106,13 +105,6 @@ def _mod(quotient: tirx.Mod) -> Expr:
     if dtype not in _HALVES:
         return quotient
     return tirx.Mod(quotient.a.astype(_WIDE), quotient.b.astype(_WIDE)).astype(dtype)
-
-
-def _immediate(number: tirx.FloatImm) -> Expr:
-    if dtype_of(number) != "bfloat16" or math.isfinite(number.value):
-        return number
-    bits = int(np.array(number.value, ml_dtypes.bfloat16).view("uint16"))
-    return tirx.reinterpret("bfloat16", tirx.const(bits, "uint16"))
 
 
 def _in_float32(name: str, function: Callable[..., Any]) -> Callable[..., Expr]:
