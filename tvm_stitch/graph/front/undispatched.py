@@ -6,12 +6,14 @@ elements up to each (kernel/ir/scan_pattern sees it), or from each on if it stan
 flips, and topk of one is a maximum and its position, and pooling between permutations of its
 channels is pooling with channels last. What is scanned along another axis is transposed before and
 behind: two kernels more at most, where TVM launches six for each scan.
-Scans of rows too long for a block are left to TVM. Knows no kernel.
+A few rows too long for a block to keep are left to TVM, which has many blocks for each. Knows no
+kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm
@@ -26,6 +28,7 @@ from tvm_stitch.stages.stage import constant
 Expr = Any
 # What a block keeps in registers with what belongs to it, 32 values of four bytes a thread.
 LONGEST = 1 << 14
+MANY_ROWS = 32  # so long that one block scans each of them, chunk by chunk
 SCANS = {"cumsum": "sum", "cumprod": "prod"}
 _TOPK, _FLIP = "topk", "flip"
 _PERMUTE, _TO_FIRST, _TO_LAST = "permute_dims", [0, 3, 1, 2], [0, 2, 3, 1]
@@ -167,16 +170,22 @@ def _scanned_axis(call: Call) -> int | None:
         return None
     shape = [constant(extent) for extent in shape_of(data)]  # of rows there may be any number
     axis = int(attributes.axis) % len(shape)
-    dtypes, columns = {str(dtype_of(data)), str(dtype_of(call))}, shape[axis]
-    if columns is None or 0 in shape or not dtypes <= set(_WIDTHS) or "float64" in dtypes:
+    dtypes = {str(dtype_of(data)), str(dtype_of(call))}
+    if 0 in shape or not dtypes <= set(_WIDTHS) or "float64" in dtypes:
         return None
-    return axis if row_fits(columns, dtypes) else None
+    return axis if scans_rows(shape, axis, dtypes) else None
 
 
-def row_fits(columns: int, dtypes: Iterable[str]) -> bool:
-    """Whether a block keeps a row of so many elements of these types, of which it scans one."""
+def scans_rows(shape: Sequence[int | None], axis: int, dtypes: Iterable[str]) -> bool:
+    """Whether blocks scan rows along an axis of such a tensor, of these types; None: any extent.
+
+    Rows that a block keeps, or chunk by chunk: longer ones if they are many, and of any length.
+    """
+    columns, *others = shape[axis], *shape[:axis], *shape[axis + 1 :]
     width = max(_WIDTHS.get(dtype, 4) for dtype in dtypes)
-    return columns * width <= LONGEST * _WIDTHS["float32"]
+    if columns is None or columns * width <= LONGEST * _WIDTHS["float32"]:
+        return True
+    return None in others or math.prod(filter(None, others)) >= MANY_ROWS
 
 
 def running(data: te.Tensor, combiner: str, dtype: str, from_end: bool = False) -> te.Tensor:

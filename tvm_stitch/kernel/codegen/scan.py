@@ -34,10 +34,26 @@ def scratch_bytes(stage: Stage, mapping: Mapping) -> int:
 
 
 def accumulate(
-    writer: Writer, stage: Stage, tile: Var, mapping: Mapping, position: Position
+    writer: Writer,
+    stage: Stage,
+    tile: Var,
+    mapping: Mapping,
+    position: Position,
+    carry: Var | None = None,
 ) -> None:
-    """Write the scan of a tile, in place."""
-    _Scan(writer, stage, tile, mapping, position).emit()
+    """Write the scan of a tile, in place.
+
+    `carry` has what the row's chunks before this one amount to, and then those up to it.
+    """
+    _Scan(writer, stage, tile, mapping, position, carry).emit()
+
+
+def nothing_before(writer: Writer, stage: Stage) -> Var:
+    """A carry before the first chunk of a row."""
+    dtype = dtype_of(stage.output)
+    carry = writer.allocate(f"{stage.name}_carry", 1, dtype)
+    writer.store(carry, int64(0), stage.identity.astype(dtype))
+    return carry
 
 
 def _totals(mapping: Mapping) -> int:
@@ -46,9 +62,15 @@ def _totals(mapping: Mapping) -> int:
 
 class _Scan:
     def __init__(
-        self, writer: Writer, stage: Stage, tile: Var, mapping: Mapping, position: Position
+        self,
+        writer: Writer,
+        stage: Stage,
+        tile: Var,
+        mapping: Mapping,
+        position: Position,
+        carry: Var | None,
     ) -> None:
-        self.writer, self.stage, self.tile = writer, stage, tile
+        self.writer, self.stage, self.tile, self.carry = writer, stage, tile, carry
         self.mapping, self.position = mapping, position
         self.width = min(mapping.threads, WARP)
         self.warps = mapping.threads // self.width
@@ -136,9 +158,10 @@ class _Scan:
     def _add_before(self, before: Var, totals: Var, shared: bool) -> None:
         """What comes before a thread's vectors: its warp's lower lanes, other warps, steps."""
         writer, mapping = self.writer, self.mapping
-        running = writer.allocate(f"{self.stage.name}_running", 1, self.dtype)
-        writer.store(running, int64(0), self.identity)
-        zero = int64(0)
+        running, zero = self.carry, int64(0)
+        if running is None:
+            running = writer.allocate(f"{self.stage.name}_running", 1, self.dtype)
+            writer.store(running, zero, self.identity)
         with writer.unrolled(mapping.steps, "step") as number:
             step = self._nth(number, mapping.steps)
             if shared:

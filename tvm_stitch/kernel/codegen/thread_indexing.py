@@ -70,10 +70,12 @@ class Position:
         number: int = 0,
         exists: bool = False,
         uneven: UnevenSegment | None = None,
+        chunk: Expr | None = None,
     ) -> None:
         """`number` says which row of the threads' batch; `exists`, that it is known to be one.
 
-        `uneven` has the rows of a segment that not all others have as many as.
+        `uneven` has the rows of a segment that not all others have as many as; `chunk` is which one
+        of the row's a block works on.
         """
         self.space, self.mapping = space, mapping
         block = place.block
@@ -91,6 +93,9 @@ class Position:
         else:
             self._place_row(block, number, place.writer)
         self._start_row(place.writer)
+        if chunk is not None:
+            self.origin += chunk * mapping.reach
+            self.first_column += chunk * mapping.reach
         self.columns = self._narrow_columns(place.writer)
 
     def _narrow_columns(self, writer: Writer) -> Expr:
@@ -282,8 +287,8 @@ class Position:
         mapping = self.mapping
         columns = constant(self.space.columns)
         if columns is not None:
-            if mapping.split:
-                covered = columns % mapping.reach == 0
+            if mapping.split or mapping.chunked:
+                covered = columns % mapping.reach == 0 and not mapping.peeled
             else:
                 per_step = mapping.cluster * mapping.working * mapping.vector
                 covered = (step + 1) * per_step <= columns
@@ -292,6 +297,12 @@ class Position:
         modular = tvm.sym.Analyzer().modular_set(self.space.columns)
         fits = modular.coeff % mapping.vector == 0 and modular.base % mapping.vector == 0
         return Guard.VECTOR if fits and not mapping.peeled else Guard.EDGE
+
+
+def chunks_of_row(space: Space, mapping: Mapping) -> Expr:
+    """Chunks that a row takes, wherever its first vector begins."""
+    longest = space.columns + (mapping.vector - 1 if mapping.peeled else 0)
+    return tirx.floordiv(longest + (mapping.reach - 1), mapping.reach)
 
 
 def blocks_of_row(space: Space, mapping: Mapping) -> int:

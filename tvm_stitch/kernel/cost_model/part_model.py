@@ -36,7 +36,8 @@ class Demand:
         self.timing = device.timing
         # A mapping that takes rows of any length leaves open how often its threads step along.
         wide = mapping.cluster * mapping.working * mapping.vector
-        self.steps = mapping.steps or -(-profile.columns // wide)
+        taken = 0 if mapping.chunked else mapping.steps
+        self.steps = taken or -(-profile.columns // wide)
         self.reach = mapping.working * mapping.vector * self.steps  # columns of a block
         self.each = mapping.vector * self.steps * mapping.batch  # elements of a thread
         self.in_registers = mapping.residence == "register"

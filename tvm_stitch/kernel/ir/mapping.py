@@ -46,6 +46,7 @@ class Mapping:
     recompute = False  # keep as little as possible, compute the rest again
     peeled = False  # rows start misaligned: vectors begin at the first aligned element
     split = False  # rows are split over neighbouring blocks, as many as it takes
+    chunked = False  # a block takes its row in chunks as long as its reach, one after the other
     blocks = 0  # of a grid that iterates over the rows; 0: as many as there are rows
     # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
     min_blocks_per_sm = 0
@@ -122,7 +123,7 @@ class Mapping:
     @property
     def any_length(self) -> bool:
         """Whether rows may be as long as they like."""
-        return self.split or self.steps == 0
+        return self.split or self.chunked or self.steps == 0
 
     @property
     def scheme(self) -> str:
@@ -175,6 +176,7 @@ class Mapping:
             "computed again rather than kept": self.recompute and self.residence != "nowhere",
             "reductions in one pass": self.online,
             f"{self.unroll} steps at once": self.unroll,
+            f"chunks of {self.reach} columns one after the other": self.chunked,
             "peeled": self.peeled,
             f"{self.persistent_rows} rows persist on the chip": self.persistent_rows,
             "weights loaded with the rows": self.prefetch_weights,
@@ -243,6 +245,7 @@ class Rows(Mapping):
     unroll: int = 0
     idle: int = 0
     persistent_rows: int = 0
+    chunked: bool = False
     kind = "rows"
 
 

@@ -37,6 +37,7 @@ KEPT_BYTES = 128
 # RMS norm 34.1 us (35.3), layer norm 34.4 (34.9), softmax 33.3 (33.5), cross entropy 22.4 (22.8).
 SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
 ROW_BYTES = 128  # threads of a row read at least this much side by side
+SCANNED_COLUMNS = 4096  # of a chunk, where a row is too long to wait in registers
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
@@ -105,11 +106,11 @@ def _mappings(problem: Problem[Program]) -> Iterator[Rows]:
     be kept at all.
     """
     program, device, columns = problem.program, problem.device, problem.columns
+    if program.scans:
+        yield from _scanned(program, device, columns)
+        return
     if columns < 1:
         yield streamed(program)
-        return
-    if program.scans:  # wait in registers of one block
-        yield from (_placed(program, device, columns, 1, place) for place in PLACES[:2])
         return
     pairs = None
     for mapping in _places(problem):
@@ -124,6 +125,15 @@ def _mappings(problem: Problem[Program]) -> Iterator[Rows]:
     rows = program.rows_expected
     if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
         yield streamed(program)
+
+
+def _scanned(program: Program, device: Device, columns: int) -> Iterator[Rows]:
+    """What accumulates waits in registers of one block; of rows too long for that, their chunks."""
+    if columns > 0:
+        yield from (_placed(program, device, columns, 1, place) for place in PLACES[:2])
+    for place in PLACES[:2]:
+        mapping = _placed(program, device, SCANNED_COLUMNS, 1, place)
+        yield replace(mapping, batch=1, prefetch_weights=False, chunked=True)
 
 
 def _places(problem: Problem[Program]) -> Iterator[Rows]:

@@ -17,10 +17,11 @@ from dataclasses import replace
 from functools import partial
 
 from tvm import tirx
+from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import Stride
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction, scan
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row, chunks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
@@ -47,6 +48,22 @@ def emit_rows(program: Program, mapping: Mapping, place: Place, at: type[Positio
     positions = [at(program.space, mapping, place, number=n) for n in range(mapping.batch)]
     part = Part(program, mapping, place, positions[0])
     emit_batch([part, *map(part.beside, positions[1:])])
+    return part.position.blocks
+
+
+def emit_chunks(program: Program, mapping: Mapping, place: Place) -> Expr:
+    """Write rows that blocks scan chunk by chunk; the number of blocks."""
+    writer = place.writer
+    carries = {stage.output: scan.nothing_before(writer, stage) for stage in program.scans}
+    chunks = chunks_of_row(program.space, mapping)
+    from_end = any(stage.from_end for stage in program.scans)
+    with writer.serial(chunks, "chunk") as number:
+        chunk = chunks - 1 - number if from_end else number
+        part = Part(program, mapping, place, Position(program.space, mapping, place, chunk=chunk))
+        part.carries = carries
+        emit_batch([part])
+        if reduction.needs_exchange(mapping):  # warps have read what others left for them
+            writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
     return part.position.blocks
 
 
@@ -102,8 +119,8 @@ class Part(RowState):
             results = reduction.finish(self.writer, [self.ending(state)], self.mapping)
             self.end_phase(results[0])
         for stage in phase.scans:
-            tile = self.kept[stage.output]
-            scan.accumulate(self.writer, stage, tile, self.mapping, self.position)
+            tile, carry = self.kept[stage.output], self.carries.get(stage.output)
+            scan.accumulate(self.writer, stage, tile, self.mapping, self.position, carry)
         return state
 
     def go_through_phase(self, phase: Phase) -> PhaseState:

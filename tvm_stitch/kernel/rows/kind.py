@@ -14,7 +14,7 @@ from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.scan_pattern import is_scan
 from tvm_stitch.kernel.rows.choose import row_mappings
-from tvm_stitch.kernel.rows.emit import IteratedPart, emit_rows
+from tvm_stitch.kernel.rows.emit import IteratedPart, emit_chunks, emit_rows
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import illegal_rows
 from tvm_stitch.kernel.rows.space import SEARCH
@@ -78,7 +78,9 @@ def _wants_rounds(program: Program, rows: int | None, columns: int | None) -> bo
 
 
 def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
-    """Row by row, batch by batch, or in a grid-stride loop."""
+    """Row by row, batch by batch, in a grid-stride loop, or chunk by chunk."""
+    if mapping.chunked:
+        return emit_chunks(program, mapping, place)
     if mapping.blocks:
         return IteratedPart(program, mapping, place).emit()
     return emit_rows(program, mapping, place, Position)

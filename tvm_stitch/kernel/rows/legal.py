@@ -94,13 +94,25 @@ def crowded(needed: Footprint, mapping: Mapping) -> Iterator[str]:
 
 def uncovered(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why rows are longer than what the steps of their threads reach."""
-    if mapping.any_length:
+    if mapping.chunked:
+        yield from _chunks(problem.program, mapping)
+    elif mapping.any_length:
         if not problem.is_open or mapping.residence != "nowhere":
             yield f"{mapping.steps} steps"
     elif not problem.columns and problem.is_open:
         yield f"rows of any length, of which it covers {mapping.capacity} columns"
     elif mapping.capacity < (1 if problem.others_follow else problem.columns):
         yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
+
+
+def _chunks(program: Program, mapping: Mapping) -> Iterator[str]:
+    """Why a block cannot take its row in chunks, each of which it has forgotten at the next."""
+    if not program.scans or program.row_reductions:
+        yield "chunks of rows on which more is found than what accumulates along them"
+    if len({stage.from_end for stage in program.scans}) > 1:
+        yield "chunks in the order of their columns and in the other one"
+    if not program.space.whole or mapping.batch > 1:
+        yield "chunks of rows that lie in pieces, or that are loaded several at once"
 
 
 def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:

@@ -63,6 +63,7 @@ class RowState(Access):
         self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
         self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
         self.vectors: Fragments = {}  # vectors along the columns loaded then
+        self.carries: dict[Var, Var] = {}  # of each scan, what earlier chunks of the row came to
 
     def loads_of(self, phase: Phase) -> tuple[Var, ...]:
         """The inputs that come through registers, a thread's share of the row at once."""

@@ -22,7 +22,7 @@ from tvm_stitch.frontend.torch.call import (
     rank,
     wide,
 )
-from tvm_stitch.graph.front.undispatched import row_fits
+from tvm_stitch.graph.front.undispatched import scans_rows
 from tvm_stitch.stages.extremes import EXTREMES
 
 _op = relax.op
@@ -191,18 +191,16 @@ def _softmax(function: Callable[..., Expr]) -> Converter:
 
 
 def _running(function: Callable[..., Expr]) -> Converter:
-    """Running sums or products along rows that a kernel can keep; PyTorch has others."""
+    """Running sums or products along rows; PyTorch has those along a few long ones."""
 
     def convert(call: Call, x: Expr, dim: int, dtype: Any = None) -> Expr:
         to, extents = call.dtype, dims(x)
         if not extents:
             return call.cast(x, to)
         axis, last = dim % len(extents), len(extents) - 1
-        columns = extents[axis]
-        if not isinstance(columns, int):
-            raise TorchError("it scans, and not along rows of a length that is known")
-        if not columns or not row_fits(columns, [wide(to)]):
-            raise TorchError("it scans rows that are too long for a kernel to keep")
+        known = [extent if isinstance(extent, int) else None for extent in extents]
+        if known[axis] == 0 or not scans_rows(known, axis, [wide(to)]):
+            raise TorchError("it scans a few rows that are too long for a block to keep")
         if to == "float64":
             raise TorchError("it scans in float64")
         x = call.cast(x, wide(to))
