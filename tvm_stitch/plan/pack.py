@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.implementations import IMPLEMENTATIONS, PRODUCTS
@@ -195,25 +196,42 @@ def pack(
     """
     packs: dict[Rank, list[Pack]] = defaultdict(list)
     there, known = dict(available), RelatedKernels(largest)
-    for item in sorted(items, key=lambda item: item.rank):
-        own = Pack.of(item)
-        waits = (*item.inputs, *item.symbols)
+
+    def place(own: Pack, last: Rank) -> None:
+        """Have it share the launch of a pack that can run when it can, or run last."""
+        waits = chain.from_iterable((*item.inputs, *item.symbols) for item in own.items)
         earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
         tries = own.is_short and not deadline.is_over
-        rank, place = item.rank, -1
-        for rank, place in _places(packs, earliest, item.rank) if tries else ():
-            if any(each & item.computed and packs[rank][place].touches(each) for each in separate):
+        for rank, number in _places(packs, earliest, last) if tries else ():
+            pack = packs[rank][number]
+            if any(own.touches(each) and pack.touches(each) for each in separate):
                 continue
-            fused = packs[rank][place].joined(own, launch_us, known)
+            fused = pack.joined(own, launch_us, known)
             if fused is not None:
-                packs[rank][place] = fused
+                packs[rank][number] = fused
                 break
         else:
-            rank = item.rank
+            rank = last
             packs[rank].append(own)
-        for buffer in item.written:
+        for buffer in chain.from_iterable(item.written for item in own.items):
             there[buffer] = *rank[:2], rank[2] + 1
+
+    for item in sorted(items, key=lambda item: item.rank):
+        place(Pack.of(item), item.rank)
+    _join_again(packs, place)
     return [found for rank in sorted(packs) for found in packs[rank]]
+
+
+def _join_again(packs: dict[Rank, list[Pack]], place: Callable[[Pack, Rank], None]) -> None:
+    """Products join what has become of others since they were tried.
+
+    A wide one and a narrow one may be slower together than apart, and faster with a third.
+    """
+    for rank in sorted(packs):
+        for pack in [each for each in packs[rank] if each.items[0].is_product]:
+            if pack in packs[rank]:  # and not another one by now, with which one before it shares
+                packs[rank].remove(pack)
+                place(pack, rank)
 
 
 def _places(packs: dict[Rank, list[Pack]], first: Rank, last: Rank) -> Iterator[tuple[Rank, int]]:
