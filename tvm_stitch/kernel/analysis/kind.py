@@ -224,5 +224,5 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"{blocks} blocks in a grid-stride loop, {resident} a multiprocessor"
     if mapping.asynchronous and mapping.residence != "shared":
         yield "asynchronous copies of what does not wait in shared memory"
-    if mapping.prefetch_next_row and not mapping.blocks:
+    if mapping.prefetch_next_row and not (mapping.blocks or mapping.chunked):
         yield "the next iteration's row loaded ahead, where there are no iterations"

@@ -37,7 +37,9 @@ KEPT_BYTES = 128
 # RMS norm 34.1 us (35.3), layer norm 34.4 (34.9), softmax 33.3 (33.5), cross entropy 22.4 (22.8).
 SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
 ROW_BYTES = 128  # threads of a row read at least this much side by side
-SCANNED_COLUMNS = 4096  # of a chunk, where a row is too long to wait in registers
+# Of a chunk, where a row is too long to wait in registers, and of it what a thread keeps; the next
+# chunk comes meanwhile.
+CHUNK_COLUMNS, CHUNK_BYTES = 4096, 64
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
@@ -128,12 +130,18 @@ def _mappings(problem: Problem[Program]) -> Iterator[Rows]:
 
 
 def _scanned(program: Program, device: Device, columns: int) -> Iterator[Rows]:
-    """What accumulates waits in registers of one block; of rows too long for that, their chunks."""
-    if columns > 0:
+    """What accumulates waits in registers of one block; of rows too long for that, their chunks.
+
+    Where rows may be far shorter than the longest, most threads of a block that keeps those idle.
+    """
+    is_open = constant(program.space.columns) is None
+    if 0 < columns <= (CHUNK_COLUMNS if is_open else columns):
         yield from (_placed(program, device, columns, 1, place) for place in PLACES[:2])
-    for place in PLACES[:2]:
-        mapping = _placed(program, device, SCANNED_COLUMNS, 1, place)
-        yield replace(mapping, batch=1, prefetch_weights=False, chunked=True)
+    for recompute in (False, True):
+        place = ("register", recompute, CHUNK_BYTES)
+        mapping = _placed(program, device, CHUNK_COLUMNS, 1, place)
+        mapping = replace(mapping, batch=1, prefetch_weights=False)
+        yield replace(mapping, chunked=True, prefetch_next_row=True)
 
 
 def _places(problem: Problem[Program]) -> Iterator[Rows]:

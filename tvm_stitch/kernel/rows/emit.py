@@ -52,19 +52,37 @@ def emit_rows(program: Program, mapping: Mapping, place: Place, at: type[Positio
 
 
 def emit_chunks(program: Program, mapping: Mapping, place: Place) -> Expr:
-    """Write rows that blocks scan chunk by chunk; the number of blocks."""
+    """Write rows that blocks scan chunk by chunk, the next one on its way; the number of blocks."""
     writer = place.writer
     carries = {stage.output: scan.nothing_before(writer, stage) for stage in program.scans}
     chunks = chunks_of_row(program.space, mapping)
     from_end = any(stage.from_end for stage in program.scans)
-    with writer.serial(chunks, "chunk") as number:
+
+    def position(number: Expr) -> Position:
         chunk = chunks - 1 - number if from_end else number
-        part = Part(program, mapping, place, Position(program.space, mapping, place, chunk=chunk))
+        return Position(program.space, mapping, place, chunk=chunk)
+
+    first = position(int64(0))
+    tiles = load_first(Part(program, mapping, place, first), chunks)
+    with writer.serial(chunks, "chunk") as number:
+        following = NextRow(position(number + 1), number + 1 < chunks, tiles)
+        part = Part(program, mapping, place, position(number), next_row=following)
         part.carries = carries
         emit_batch([part])
         if reduction.needs_exchange(mapping):  # warps have read what others left for them
             writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
-    return part.position.blocks
+    return first.blocks
+
+
+def load_first(part: Part, count: Expr) -> dict[Var, Var]:
+    """Registers for what the next iteration loads, with the first one's; of `count`, if any."""
+    tiles = {
+        buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
+        for buffer in part.loads_of(part.phases.phases[0])
+    }
+    with part.writer.when(count > 0 if constant(count) is None else None):
+        part.load_row(tiles, part.position)
+    return tiles
 
 
 class Part(RowState):
@@ -282,7 +300,8 @@ class IteratedPart:
     def emit(self) -> Expr:
         """Write all iterations; the number of blocks."""
         iterations = self._iterations()
-        tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
+        ahead = self.mapping.prefetch_next_row
+        tiles = load_first(self.part(int64(0)), iterations) if ahead else {}
         with self.writer.serial(iterations, "iteration") as iteration:
             next_row = None
             if tiles:
@@ -297,16 +316,6 @@ class IteratedPart:
 
     def _position(self, iteration: Expr) -> Position:
         return Position(self.program.space, self.mapping, self.place, iteration)
-
-    def _first_row(self, iterations: Expr) -> dict[Var, Var]:
-        part = self.part(int64(0))
-        tiles = {
-            buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
-            for buffer in part.loads_of(part.phases.phases[0])
-        }
-        with self.writer.when(iterations > 0 if constant(iterations) is None else None):
-            part.load_row(tiles, part.position)
-        return tiles
 
     def _iterations(self) -> Expr:
         """How often this block has rows to work on."""

@@ -167,7 +167,7 @@ class Access:
             at = place.address(step, lane)
             writer.store(tile, element(step, lane), self.views[buffer][at])
 
-        self._copy(dtype_of(buffer), step, guard, move)
+        self._copy(dtype_of(buffer), step, guard, move, place)
 
     def copy_out(self, buffer: Var, tile: Var, step: Expr, guard: Guard, element: Element) -> None:
         """A vector of a tile into an output."""
@@ -176,7 +176,7 @@ class Access:
             at = self.position.address(step, lane)
             writer.store(self.views[buffer], at, tile[element(step, lane)])
 
-        self._copy(dtype_of(buffer), step, guard, move)
+        self._copy(dtype_of(buffer), step, guard, move, self.position)
 
     def store_element(self, buffer: Var, step: Expr, value: Expr) -> None:
         """An element of an output, where a thread has one at a time."""
@@ -185,19 +185,24 @@ class Access:
             self.writer.store(self.views[buffer], at, value)
 
     def _copy(
-        self, dtype: str, step: Expr, guard: Guard, move: Callable[[Writer, Expr], None]
+        self,
+        dtype: str,
+        step: Expr,
+        guard: Guard,
+        move: Callable[[Writer, Expr], None],
+        position: Position,
     ) -> None:
         vector = self.mapping.vector
         if vector > 1 and guard is Guard.EDGE:
-            with self.writer.branch(self.position.whole(step)) as (then, otherwise):
+            with self.writer.branch(position.whole(step)) as (then, otherwise):
                 vector_copy(then, dtype, vector, move)
                 with (
                     otherwise.unrolled(vector, "lane") as lane,
-                    otherwise.when(self.position.inside(step, lane)),
+                    otherwise.when(position.inside(step, lane)),
                 ):
                     move(otherwise, lane)
             return
-        with self.writer.when(self.position.exists(step, guard)):
+        with self.writer.when(position.exists(step, guard)):
             if vector == 1:
                 move(self.writer, int64(0))
             else:
