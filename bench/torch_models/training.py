@@ -23,7 +23,7 @@ from bench.torch_models.systems import CUDA, System
 from bench.torch_models.tries import Call, Try, first_call
 
 STEPS = 20
-RATE = 1e-3
+RATE = 1e-4
 # Steps of which everything is compared. The second is the first that finds a state, and that may be
 # written over it.
 WATCHED = (1, 2, STEPS)

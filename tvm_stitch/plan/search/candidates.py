@@ -12,6 +12,7 @@ read it. Besides, every node may go TVM's way, alone, or at the end of the produ
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -117,11 +118,10 @@ class _Search:
         greedy = self._greedy(sets)
         if self.options.solver != "greedy" and not self.deadline.is_over:
             self._tried()
-            for nodes in self._in_time(sets):
-                self._cut(nodes)
+            halves = [half for nodes in self._in_time(sets) for half in self._cut(nodes)]
             self._grow(sets)
             if not self.options.partition:
-                self._duplicate(sets)
+                self._duplicate([*sets, *dict.fromkeys(halves)])
         order = {key: number for number, key in enumerate(self.found)}
         chosen = tuple(order[key] for key in greedy)
         return Candidates(tuple(self.found.values()), chosen)
@@ -255,8 +255,8 @@ class _Search:
             if isinstance(verdict, Verdict) and outputs == self.region.leaving(nodes):
                 self._stitched(nodes)
 
-    def _cut(self, nodes: Nodes) -> None:
-        """A set in two, where little flows from one half to the other."""
+    def _cut(self, nodes: Nodes) -> Iterator[Nodes]:
+        """A set in two, where little flows from one half to the other; halves that are better."""
         atoms = self._atoms_of(nodes)
         halves: list[tuple[int, Nodes]] = []
         first: Nodes = 0
@@ -269,8 +269,14 @@ class _Search:
         size = nodes.bit_count()
         for _, half in sorted(halves)[: min(CUTS, max(1, MOST_CUT // size))]:
             self.left -= size
-            self._stitched(half)
-            self._stitched(nodes & ~half)
+            both = [self.region.without_views(each) for each in (half, nodes & ~half)]
+            costs = [found.cost_us for found in map(self._stitched, both) if found is not None]
+            if len(costs) == 2 and sum(costs) + self.options.launch_us < self._cost_us(nodes):
+                yield from both
+
+    def _cost_us(self, nodes: Nodes) -> float:
+        verdict = self.judge(nodes)
+        return math.inf if isinstance(verdict, Refused) else verdict.cost_us
 
     def _atoms_of(self, nodes: Nodes) -> list[Nodes]:
         inside = [atom & nodes for atom in self.atoms if atom & nodes]
