@@ -263,7 +263,8 @@ def StitchSchedule(
             log.extend(Fallback(name, reason) for name, reason in refused.items())
         if records is not None:
             records.warn()
-        return with_alternate_traversal(with_workspaces(without_groups(mod)), device.l2_size)
+        mod = with_workspaces(without_groups(mod))
+        return with_alternate_traversal(mod, device.l2_size, points)
 
     return stitch_schedule
 

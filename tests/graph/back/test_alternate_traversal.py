@@ -64,6 +64,18 @@ def test_a_grid_of_unknown_size_stays_as_it_is(small_l2):
     check(case, kernels=3, options=ONE_EACH)
 
 
+@pytest.mark.parametrize("stated", [5, 6])
+def test_variants_for_stated_sizes_are_reversed(stated, small_l2):
+    """The variant runs at 5 rows, the kernel for any number where 6 are stated."""
+    case, options = chain(tirx.Var("n", "int64"), 136), replace(ONE_EACH, extents={"n": (stated,)})
+    assert is_reversed(case, options) == {
+        "stitched_add": False,
+        "stitched_relu": True,
+        "stitched_sum": False,
+    }
+    check(case, kernels=3, options=options)
+
+
 def test_kernels_that_share_nothing_large_stay_as_they_are(small_l2):
     def build(emit, x, y):
         return emit(op.sum(x, axis=1)), emit(op.max(y, axis=0))

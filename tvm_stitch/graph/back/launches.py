@@ -16,6 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import constant, item_bytes, product
 
 Expr = Any
@@ -102,11 +103,12 @@ def kernel_names(function: str, count: int) -> tuple[str, ...]:
     return tuple(f"{function}_kernel" + (f"_{i}" if i else "") for i in range(count))
 
 
-def tensor_type_bytes(ty: Any) -> int | None:
-    """Bytes of a tensor by its type; None if a shape is not known."""
+def tensor_type_bytes(ty: Any, sizes: Extents | None = None) -> int | None:
+    """Bytes of a tensor by its type, where symbols have some sizes; None if it is not known."""
     if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
         return None
-    elements = constant(product(tuple(ty.shape.values)))
+    elements = product(tuple(ty.shape.values))
+    elements = constant(elements) if sizes is None else sizes.size(elements)
     return None if elements is None else elements * item_bytes(str(ty.dtype))
 
 

@@ -16,30 +16,40 @@ REVERSED = "tvm_stitch.reversed"  # of such a kernel
 
 
 def reverse_blocks(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
-    """The kernel from its last block to its first; None: it has no such order."""
-    extents: dict[str, list[tirx.AttrStmt]] = {}
+    """The kernel from its last block to its first; None: it has no such order.
 
-    def find(stmt: tirx.AttrStmt) -> None:
-        if stmt.attr_key == "thread_extent":
-            extents.setdefault(stmt.node.thread_tag, []).append(stmt)
-
-    tvm_ffi.structural_walk(kernel.body, (tirx.AttrStmt, find))
-    grids = extents.get("blockIdx.x", [])
-    # Blocks of a grid that synchronises iterate in an order of their own.
-    blocks = constant(grids[0].value) if len(grids) == 1 else None
-    if blocks is None or LAUNCH_ATTRIBUTE in kernel.attrs:
+    Of a kernel with variants, those whose number of blocks is known.
+    """
+    if LAUNCH_ATTRIBUTE in kernel.attrs:  # blocks that synchronise iterate in an order of their own
         return None
-    clusters = extents.get("clusterCtaIdx.x", [])
-    own = (constant(clusters[0].value) or 1) if clusters else 1  # neighbours that stay in order
+    known: list[int] = []
 
     def reverse(stmt: tirx.AttrStmt) -> tirx.Stmt:
-        if stmt.attr_key != "thread_extent" or stmt.node.thread_tag != "blockIdx.x":
+        blocks = constant(stmt.value) if _is_extent(stmt, "blockIdx.x") else None
+        if blocks is None:
             return stmt
-        var = stmt.node.var
+        known.append(blocks)
+        var, own = stmt.node.var, _cluster_of(stmt)
         last = tirx.const(blocks - own, var.ty)
         number = last - var if own == 1 else last - var // own * own + var % own
         body = substitute(stmt.body, {var: number})
         return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
 
     body = tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, reverse))
-    return kernel.with_body(body).with_attr(REVERSED, True)
+    return kernel.with_body(body).with_attr(REVERSED, True) if known else None
+
+
+def _is_extent(stmt: tirx.AttrStmt, tag: str) -> bool:
+    return bool(stmt.attr_key == "thread_extent" and stmt.node.thread_tag == tag)
+
+
+def _cluster_of(grid: tirx.AttrStmt) -> int:
+    """Blocks of a cluster, which stay in their order."""
+    found: list[int] = []
+
+    def find(stmt: tirx.AttrStmt) -> None:
+        if _is_extent(stmt, "clusterCtaIdx.x"):
+            found.append(constant(stmt.value) or 1)
+
+    tvm_ffi.structural_walk(grid, (tirx.AttrStmt, find))
+    return max(found, default=1)
