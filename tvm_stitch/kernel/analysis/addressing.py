@@ -27,7 +27,6 @@ from tvm_stitch.stages.stage import (
     Stage,
     Var,
     constant,
-    elements_of,
     find_reads,
     same_size,
     substitute,
@@ -61,9 +60,6 @@ class Address:
     stride: Stride
     guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
     analyzer: SymbolicAnalyzer | None = None  # that knows symbolic extents; None: all are numbers
-    # Whether the load goes ahead of its guard, to the buffer's first element where that fails:
-    # loads in branches are not issued together.
-    speculated: bool = False
 
     @cached_property
     def key(self) -> AddressKey:
@@ -170,8 +166,7 @@ class Frame:
         # The loads of a stack of many tensors are all alike.
         key = "stride", int(tvm_ffi.structural_hash(index))
         stride = remembered(self.program, key, lambda: self._stride(index))
-        ahead = guard is not None and _is_mostly_read(stage, read)
-        return Address(read.buffer, index, stride, guard, self.symbolic, ahead)
+        return Address(read.buffer, index, stride, guard, self.symbolic)
 
     def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
         """Where a load goes; where only some indices do, as simple as it is for these.
@@ -326,11 +321,3 @@ def _full_axes(stage: Stage, space: Space) -> dict[Var, Expr]:
     of_row = (*axes[:begin], *axes[end:])
     own = unflatten(ROW, of_row, (*extents[:begin], *extents[end:]))
     return own | unflatten(COLUMN, axes[begin:end], extents[begin:end])
-
-
-def _is_mostly_read(stage: Stage, read: Read) -> bool:
-    """Whether most elements pass the guard of a load, as in a margin, and it waits for no other."""
-    elements, size = elements_of(read.buffer), constant(stage.size)
-    if elements is None or size is None or 2 * elements <= size:
-        return False
-    return not find_reads(read.place) and not find_reads(read.guard)

@@ -70,11 +70,6 @@ class VectorLoad:
         return any(address.of_row for address in self.serves)
 
     @property
-    def speculated(self) -> bool:
-        """Whether it goes ahead of its guards."""
-        return all(address.speculated for address in self.serves)
-
-    @property
     def has_ends(self) -> bool:
         """Whether its first or last elements are not loaded."""
         first, last = self.accesses[0], self.accesses[-1]

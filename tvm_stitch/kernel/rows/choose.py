@@ -38,8 +38,10 @@ KEPT_BYTES = 128
 SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
 ROW_BYTES = 128  # threads of a row read at least this much side by side
 # Of a chunk, where a row is too long to wait in registers, and of it what a thread keeps; the next
-# chunk comes meanwhile.
-CHUNK_COLUMNS, CHUNK_BYTES = 4096, 64
+# chunk comes meanwhile. Shorter ones where rows may be: 8192 x 30000 float32 takes 503 us by chunks
+# of 4096 (a copy 462), 717 without the next on its way; 4096 x 20000 takes 167, in registers 207.
+CHUNK_COLUMNS, OPEN_CHUNK_COLUMNS, CHUNK_BYTES = 4096, 1024, 64
+WAITING_COLUMNS = 1 << 14
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
@@ -135,13 +137,16 @@ def _scanned(program: Program, device: Device, columns: int) -> Iterator[Rows]:
     Where rows may be far shorter than the longest, most threads of a block that keeps those idle.
     """
     is_open = constant(program.space.columns) is None
-    if 0 < columns <= (CHUNK_COLUMNS if is_open else columns):
-        yield from (_placed(program, device, columns, 1, place) for place in PLACES[:2])
+    chunk = OPEN_CHUNK_COLUMNS if is_open else CHUNK_COLUMNS
+    waiting = [_placed(program, device, columns, 1, place) for place in PLACES[:2] if columns > 0]
+    if columns <= (CHUNK_COLUMNS if is_open else WAITING_COLUMNS):
+        yield from waiting
     for recompute in (False, True):
         place = ("register", recompute, CHUNK_BYTES)
-        mapping = _placed(program, device, CHUNK_COLUMNS, 1, place)
+        mapping = _placed(program, device, chunk, 1, place)
         mapping = replace(mapping, batch=1, prefetch_weights=False)
         yield replace(mapping, chunked=True, prefetch_next_row=True)
+    yield from waiting
 
 
 def _places(problem: Problem[Program]) -> Iterator[Rows]:

@@ -120,13 +120,9 @@ class Access:
             column = self.position.column(step, part * load.lanes)
             own = number * load.elements(vector) + part * load.size
             for access in load.accesses:
-                guard = access.guard_at(row, column)
-                ahead = guard is not None and load.speculated
-                with self.writer.when(None if ahead else guard):
+                with self.writer.when(access.guard_at(row, column)):
                     # One place for all lanes: contiguity was proven, TVM need not find it again.
                     start = self._scalar(load.at(row, column) + access.first, access.width)
-                    if ahead:
-                        start = self._or_first(guard, start, access.width)
                     with self.writer.vectorized(access.width, "lane") as lane:
                         value = self.redirected(view[start + lane])
                         self.writer.store(tile, own + (access.first + lane), value)
@@ -212,23 +208,12 @@ class Access:
             else:
                 vector_copy(self.writer, dtype, vector, move)
 
-    def _or_first(self, guard: Expr, start: Expr, width: int = 1) -> Expr:
-        """Where a load goes that is made before its guard is asked: if that fails, to the first."""
-        place = tirx.Select(guard, tirx.floordiv(start, int64(width)), int64(0)).astype("int32")
-        return self.writer.value("place", place).astype("int64") * width
-
     # Values
 
     def load(self, address: Address, column: Expr) -> Expr:
         """A load of one element; loads inside of its index are redirected as well."""
         index = address.at(self.position.row, column)
         return self.redirected(self.views[address.buffer][index])
-
-    def _ahead(self, address: Address, column: Expr) -> Expr:
-        """The same, loaded whether or not its guard holds."""
-        row, view = self.position.row, self.views[address.buffer]
-        place = self._or_first(address.guard_at(row, column), address.at(row, column))
-        return self.writer.value(f"{address.buffer.name}_ahead", view[place])
 
     def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
@@ -240,9 +225,7 @@ class Access:
         for read in stage.reads:
             found = known(read)
             if found is None:
-                address = self.frame.address(stage, read)
-                load = self._ahead if address.speculated else self.load
-                found = load(address, column)
+                found = self.load(self.frame.address(stage, read), column)
             replacements[read.key] = found
         here = {ROW: self.position.row, COLUMN: column}
         axes = self.frame.axes(stage)
