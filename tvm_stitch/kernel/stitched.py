@@ -109,10 +109,10 @@ class StitchedKernel(Kernel):
         longest = [bounds.columns(p) if bounds.know(p) else UNBOUNDED for p in self.programs]
         kernel = self._emitted(func, longest)
         kernel = kernel.with_body(folded(kernel.body))
-        hazard = check_kernel(kernel, self.device)
-        if hazard is not None:
-            return hazard
-        if needed := multiprocessors_needed(kernel, self.device):
+        needed = multiprocessors_needed(kernel, self.device)
+        if isinstance(needed, Refused):
+            return needed
+        if needed:
             kernel = kernel.with_attr(MULTIPROCESSORS_ATTRIBUTE, needed)
         pairs = overwritable(func, kernel, self.programs, self.schedule)
         if pairs:
