@@ -19,6 +19,7 @@ from tvm.tirx.build import split_host_device_mods
 
 from tvm_stitch.stages.stage import constant
 from tvm_stitch.stages.visit import mapped
+from tvm_stitch.workarounds.quick_lowering import passed
 
 
 def lowered(
@@ -28,7 +29,7 @@ def lowered(
     host = target.host or tvm.target.Target("llvm" if tvm.runtime.enabled("llvm") else "c")
     bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
     pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
-    host_mod, device_mods = split_host_device_mods(pipeline(bound))
+    host_mod, device_mods = split_host_device_mods(passed(bound, pipeline, stitched))
     devices = {
         each: with_aligned_vectors(finish_device()(found), stitched)
         for each, found in device_mods.items()
