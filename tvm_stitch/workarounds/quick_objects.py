@@ -17,7 +17,7 @@ _ELEMENT, _SIZE = container._ffi_api.ArrayGetItem, container._ffi_api.ArraySize
 
 def ask_objects_quickly() -> None:
     """Mend TVM's classes for the whole process; to do so twice does no harm."""
-    type(Object).__instancecheck__ = type.__instancecheck__  # type: ignore[method-assign]
+    type(Object).__instancecheck__ = type.__instancecheck__  # type: ignore[assignment]
     Array.__iter__ = _elements
 
 

@@ -66,7 +66,7 @@ def _bound(var: relax.Var, value: Expr) -> relax.VarBinding:
 
 def _before(value: Expr | None, axes: tuple[int, ...]) -> Expr | None:
     """What a value transposes in this way; None if it does not."""
-    if name_of(value) != PERMUTE or value.attrs.axes is None:
+    if not isinstance(value, Call) or name_of(value) != PERMUTE or value.attrs.axes is None:
         return None
     return value.args[0] if tuple(map(int, value.attrs.axes)) == axes else None
 
