@@ -19,7 +19,7 @@ from tvm.tirx.build import split_host_device_mods
 
 from tvm_stitch.stages.stage import constant
 from tvm_stitch.stages.visit import mapped
-from tvm_stitch.workarounds.quick_lowering import passed
+from tvm_stitch.workarounds.quick_lowering import each_passed, passed
 
 
 def lowered(
@@ -31,7 +31,7 @@ def lowered(
     pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
     host_mod, device_mods = split_host_device_mods(passed(bound, pipeline, stitched))
     devices = {
-        each: with_aligned_vectors(finish_device()(found), stitched)
+        each: with_aligned_vectors(each_passed(found, finish_device()), stitched)
         for each, found in device_mods.items()
     }
     return host, finish_host()(host_mod), devices
