@@ -25,7 +25,7 @@ def function(name, conditions):
     return tirx.PrimFunc([out, place], body).with_attr("global_symbol", name)
 
 
-def ways(*functions, written_out):
+def ways(*functions, written_out, exact=()):
     """For each function the passes that are left out where it is lowered, and what is beside it."""
     found = {}
 
@@ -36,15 +36,16 @@ def ways(*functions, written_out):
         return mod
 
     mod = tvm.IRModule({each.attrs["global_symbol"]: each for each in functions}).with_attr("a", 1)
-    merged = passed(mod, passes, written_out)
+    merged = passed(mod, passes, written_out, set(exact))
     assert {var.name_hint for var in merged.functions} == {v.name_hint for v in mod.functions}
     assert dict(merged.attrs) == {"a": 1}
     return found
 
 
 def test_it_is_many_conditions_that_cost_and_kernels_that_need_none_of_it():
-    many, few, other = function("many", MANY), function("few", MANY - 1), function("other", MANY)
-    found = ways(many, few, other, written_out={"many", "few"})
+    names = {"many": MANY, "few": MANY - 1, "padded": MANY, "other": MANY}
+    functions = (function(*each) for each in names.items())
+    found = ways(*functions, written_out={"many", "few", "padded"}, exact={"many", "few", "other"})
     assert {name for name, (left_out, _) in found.items() if COMPACTION in left_out} == {"many"}
 
 
@@ -55,7 +56,9 @@ def test_kernels_are_lowered_each_by_itself_and_others_together():
 
 
 def test_what_was_alone_in_its_module_still_is_and_nothing_else():
-    assert ways(function("many", MANY), written_out={"many"})["many"][0] == {COMPACTION}
+    assert ways(function("many", MANY), written_out={"many"}, exact={"many"})["many"][0] == {
+        COMPACTION
+    }
     assert ways(function("few", 1), written_out={"few"})["few"][0] == set()
     assert ways(function("few", 1), written_out=set())["few"][0] == set()
     several = ways(function("many", MANY), function("few", 1), written_out={"many"})
@@ -93,7 +96,10 @@ def test_what_fails_in_a_thread_fails():
 
 
 def test_kernels_are_the_same(monkeypatch):
-    names = ["co_scheduled_rows", "panel", "rounds", "softmax_warp"]
+    names = [
+        *("barrier_of_the_grid", "co_scheduled_rows", "column_sums", "panel", "persistent_rows"),
+        *("product_after_product", "rounds", "softmax_warp", "transpose_of_halves"),
+    ]
     kernels = {name: golden_kernel(name).with_attr("global_symbol", name) for name in names}
     target = full_target(target_of(names[0]))
 
@@ -106,6 +112,6 @@ def test_kernels_are_the_same(monkeypatch):
     quick = lowered(4)
     monkeypatch.setattr(quick_lowering, "MANY", 1000)
     assert quick == lowered(1)
-    monkeypatch.setattr(aligned_vectors, "passed", lambda mod, passes, _: passes(mod))
+    monkeypatch.setattr(aligned_vectors, "passed", lambda mod, passes, *_: passes(mod))
     monkeypatch.setattr(aligned_vectors, "each_passed", lambda mod, passes: passes(mod))
     assert quick == lowered(1)

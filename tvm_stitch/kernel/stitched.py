@@ -220,6 +220,13 @@ def limits_stated(emitted: tirx.PrimFunc) -> dict[str, int]:
     return found
 
 
+def allocates_exactly(func: tirx.PrimFunc) -> bool:
+    """Whether it is known that an emitted kernel has just as much on the chip as it uses."""
+    text = func.attrs.get(SCHEDULE_ATTRIBUTE)
+    schedule = None if text is None else Schedule.from_json(str(text))
+    return schedule is not None and not schedule.longer and all(p.exact for p in schedule.parts)
+
+
 def _too_large(name: str, most: int) -> str:
     return (
         f"this stitched kernel has room for products of {name} = {most} at most, as the model's "
