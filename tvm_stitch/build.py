@@ -42,8 +42,10 @@ from tvm_stitch.tvm_default.default_schedules import DefaultSchedules
 from tvm_stitch.tvm_default.settle import Settling
 from tvm_stitch.workarounds.few_collections import few_collections
 from tvm_stitch.workarounds.op_tags import keep_op_tags_by_thread
+from tvm_stitch.workarounds.quick_objects import ask_objects_quickly
 
 keep_op_tags_by_thread()
+ask_objects_quickly()
 
 # The stage that a pass begins.
 _BEGINS = {

@@ -57,6 +57,7 @@ from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.apply import Records
+from tvm_stitch.workarounds.few_collections import few_collections
 
 _DEFAULT_MODES = (None, "default")
 _REDUCE_OVERHEAD = "reduce-overhead"
@@ -223,7 +224,7 @@ class GraphCompiler:
         inputs: Sequence[Any],
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
-        with _COMPILING, shared_work():
+        with _COMPILING, shared_work(), few_collections():
             if graphs is None:
                 return self._compiled(device, kind, graph)
             capture = graphs.capture(kind, graph, inputs)

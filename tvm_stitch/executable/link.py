@@ -30,6 +30,7 @@ from tvm_stitch.executable.units import units
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
+from tvm_stitch.kernel.stitched import allocates_exactly
 from tvm_stitch.library import addons as shim_addons
 from tvm_stitch.library import shim
 from tvm_stitch.workarounds.aligned_vectors import function_of, lowered
@@ -163,7 +164,8 @@ def _lowered(
 ) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
     """The host's target and code, and the kernels by theirs."""
     stitched = {_symbol(var, func) for var, func in tir.functions_items() if is_emitted(func)}
-    host, host_mod, devices = lowered(tir, target, stitched)
+    exact = {_symbol(v, f) for v, f in tir.functions_items() if f.attrs and allocates_exactly(f)}
+    host, host_mod, devices = lowered(tir, target, stitched, exact)
     shared = _sharing(tir)
     return host, host_mod, {each: _without_restrict(mod, shared) for each, mod in devices.items()}
 

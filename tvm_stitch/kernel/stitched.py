@@ -109,10 +109,10 @@ class StitchedKernel(Kernel):
         longest = [bounds.columns(p) if bounds.know(p) else UNBOUNDED for p in self.programs]
         kernel = self._emitted(func, longest)
         kernel = kernel.with_body(folded(kernel.body))
-        hazard = check_kernel(kernel, self.device)
-        if hazard is not None:
-            return hazard
-        if needed := multiprocessors_needed(kernel, self.device):
+        needed = multiprocessors_needed(kernel, self.device)
+        if isinstance(needed, Refused):
+            return needed
+        if needed:
             kernel = kernel.with_attr(MULTIPROCESSORS_ATTRIBUTE, needed)
         pairs = overwritable(func, kernel, self.programs, self.schedule)
         if pairs:
@@ -218,6 +218,13 @@ def limits_stated(emitted: tirx.PrimFunc) -> dict[str, int]:
     """What the symbols of an emitted kernel may be at most, for it to hold its products."""
     found: dict[str, int] = json.loads(str(emitted.attrs.get(LIMITS_ATTRIBUTE, "{}")))
     return found
+
+
+def allocates_exactly(func: tirx.PrimFunc) -> bool:
+    """Whether it is known that an emitted kernel has just as much on the chip as it uses."""
+    text = func.attrs.get(SCHEDULE_ATTRIBUTE)
+    schedule = None if text is None else Schedule.from_json(str(text))
+    return schedule is not None and not schedule.longer and all(p.exact for p in schedule.parts)
 
 
 def _too_large(name: str, most: int) -> str:

@@ -1,6 +1,7 @@
 """TVM's lowering of PrimFuncs, where its CUDA code generator does not see that vectors are aligned.
 
-In: a module of PrimFuncs, the target, and the names of the functions that kernel/ wrote. Out: the
+In: a module of PrimFuncs, the target, the names of the functions that kernel/ wrote, and of those
+that allocate just what they use. Out: the
 host's code and the kernels, ready for code generation.
 
 What only run time knows reaches a kernel as a parameter that the host computes: of `8 * ((n + 4095)
@@ -19,18 +20,22 @@ from tvm.tirx.build import split_host_device_mods
 
 from tvm_stitch.stages.stage import constant
 from tvm_stitch.stages.visit import mapped
+from tvm_stitch.workarounds.quick_lowering import each_passed, passed
 
 
 def lowered(
-    tir: tvm.IRModule, target: tvm.target.Target, stitched: Set[str]
+    tir: tvm.IRModule,
+    target: tvm.target.Target,
+    stitched: Set[str],
+    exact: Set[str] = frozenset(),
 ) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
     """The host's target and code, and the kernels by theirs: what tvm.tirx.build compiles."""
     host = target.host or tvm.target.Target("llvm" if tvm.runtime.enabled("llvm") else "c")
     bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
     pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
-    host_mod, device_mods = split_host_device_mods(pipeline(bound))
+    host_mod, device_mods = split_host_device_mods(passed(bound, pipeline, stitched, exact))
     devices = {
-        each: with_aligned_vectors(finish_device()(found), stitched)
+        each: with_aligned_vectors(each_passed(found, finish_device()), stitched)
         for each, found in device_mods.items()
     }
     return host, finish_host()(host_mod), devices

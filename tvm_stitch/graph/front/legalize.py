@@ -17,6 +17,7 @@ from tvm import relax, tirx, topi
 
 from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
 from tvm_stitch.graph.front.empty import FewerLoops
+from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
 from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
 from tvm_stitch.graph.front.pooling.max_backward import legalize_max_pool2d_backward
 from tvm_stitch.graph.front.scatter_add import legalize_scatter_nd
@@ -41,7 +42,7 @@ def Legalize(scattered: bool = True) -> tvm.transform.Pass:
     Without `scattered` what indices send to rows is summed as TVM does.
     """
     own = {**LEGALISATIONS, **({"relax.scatter_nd": legalize_scatter_nd} if scattered else {})}
-    passes = [relax.transform.LegalizeOps(own), FewerLoops(), Printable()]
+    passes = [LegalizeOnce(own), FewerLoops(), Printable()]
     return tvm.transform.Sequential(passes, name="Legalize")
 
 

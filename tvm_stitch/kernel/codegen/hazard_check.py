@@ -56,12 +56,18 @@ def check_kernel(func: tirx.PrimFunc, device: Device) -> Refused | None:
     return next((found for c in _checkers(func, device) if (found := c.verdict())), None)
 
 
-def multiprocessors_needed(func: tirx.PrimFunc, device: Device) -> int:
+def multiprocessors_needed(func: tirx.PrimFunc, device: Device) -> int | Refused:
     """On how few multiprocessors all blocks fit beside each other, where they wait for each other.
 
-    0 where they do not: such a kernel runs on any GPU of the architecture.
+    0 where they do not: such a kernel runs on any GPU of the architecture. Or the first hazard.
     """
-    return max((checker.needed() for checker in _checkers(func, device)), default=0)
+    needed = 0
+    for checker in _checkers(func, device):
+        hazard = checker.verdict()
+        if hazard is not None:
+            return hazard
+        needed = max(needed, checker.needed())
+    return needed
 
 
 def _checkers(func: tirx.PrimFunc, device: Device) -> Iterator[_Checker]:

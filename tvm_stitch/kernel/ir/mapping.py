@@ -62,6 +62,8 @@ class Mapping:
     tile = 0  # elements of a line of a block's tile; 0: a block has a run of elements
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
+    # Whether its arrays on the chip have just the elements that are used, without padding.
+    exact = False
     # Fields that are powers of two.
     powers: ClassVar[tuple[str, ...]] = ("threads", "rows", "vector", "cluster", "batch")
     _scheme = ""  # where that does not follow from the threads of a row
@@ -193,6 +195,7 @@ class Flat(Mapping):
     min_blocks_per_sm: int = 0
     split = True
     kind = "flat"
+    exact = True
     _scheme = "local"
 
     def __str__(self) -> str:
@@ -206,6 +209,7 @@ class Transposed(Flat):
 
     tile: int = 0
     kind = "transposed"
+    exact = False
     _scheme = "regional"
 
     @property
@@ -271,6 +275,7 @@ class Panel(Mapping):
     adjacent: bool = False
     min_blocks_per_sm: int = 0
     kind = "panel"
+    exact = True
 
     @property
     def apart(self) -> int:
@@ -302,6 +307,7 @@ class ColumnSums(Mapping):
     min_blocks_per_sm: int = 0
     prefetch_next_row: bool = False
     kind = "column sums"
+    exact = True
     _scheme = "global"
 
 
@@ -318,6 +324,7 @@ class RowSegment(Mapping):
     split = True
     powers: ClassVar[tuple[str, ...]] = ("vector", "batch")
     kind = "row segment"
+    exact = True
     _scheme = "global"
 
     def __str__(self) -> str:

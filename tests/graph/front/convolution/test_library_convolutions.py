@@ -256,6 +256,69 @@ def test_gradients():
     check(mod, count=3)
 
 
+@pytest.fixture
+def no_conversion(monkeypatch):
+    """TVM's pass that moves channels fails."""
+
+    def unasked(*_):
+        raise AssertionError("it takes seconds for a model")
+
+    monkeypatch.setattr(relax.transform, "ConvertLayout", unasked)
+
+
+def between_transposes(rank, residual=False, **how):
+    """A transposed convolution of channels first, as gradients of channels last are written."""
+    spatial = range(1, rank + 1)
+    to_first, to_last = (0, rank + 1, *spatial), (0, *(axis + 1 for axis in spatial), 1)
+    convolve = getattr(op.nn, f"conv{rank}d_transpose")
+
+    def body(emit, g, w, *more):
+        first = [emit(op.permute_dims(each, to_first)) for each in (g, w)]
+        found = emit(op.permute_dims(emit(convolve(*first, **how)), to_last))
+        return emit(op.add(*more, found)) if residual else found
+
+    return body
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("rank", "how"),
+    [
+        (1, {"strides": 2, "padding": 1, "output_padding": 1}),
+        (2, {"strides": (2, 1), "padding": (1, 2)}),
+        (2, {"strides": 2, "padding": 1, "output_padding": 1, "groups": 2}),
+        (3, {"padding": 1}),
+    ],
+)
+def test_gradients_between_transposes_lie_with_channels_last(rank, how, dtype, no_conversion):
+    shapes = (2, *(5, 4, 3)[:rank], 4), (4, *(3, 3, 3)[:rank], 6 // how.get("groups", 1))
+    mod = module(between_transposes(rank, **how), *shapes, dtype=dtype)
+    check(mod, kernels=0)
+    (found,), refused = calls(mod)
+    assert found.what == "data" and found.channels_last and not refused
+
+
+def test_behind_such_a_gradient_nothing_is_cudnns(no_conversion):
+    mod = module(between_transposes(2, True), (2, 5, 4, 4), (4, 1, 1, 6), (2, 5, 4, 6))
+    check(mod, kernels=1)
+    (found,), _ = calls(mod)
+    assert not found.residual
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_is_transposed_on_one_side_alone_is_converted(before):
+    def body(emit, g, w):
+        if before:
+            first = [emit(op.permute_dims(each, (0, 3, 1, 2))) for each in (g, w)]
+            return emit(op.nn.conv2d_transpose(*first))
+        return emit(op.permute_dims(emit(op.nn.conv2d_transpose(g, w)), (0, 2, 3, 1)))
+
+    mod = module(body, (2, 4, 4, 4), (4, 4, 4, 4))
+    check(mod)
+    assert calls(mod)[0][0].channels_last
+
+
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "pad", "rows"),
     [(7, 3, 2, 1, 7), (8, 3, 2, 1, 8), (8, 1, 2, 0, 7), (9, 4, 4, 0, 8), (8, 3, 1, 1, 8)],

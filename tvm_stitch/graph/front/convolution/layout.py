@@ -19,6 +19,7 @@ from tvm_stitch.graph.front.convolution.choose import (
     layouts_of,
     stated_layouts,
 )
+from tvm_stitch.graph.front.convolution.transposes import without_transposes
 from tvm_stitch.graph.front.dataflow import as_variable, in_blocks
 from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, rank_of, shape_of
 from tvm_stitch.library.convolution import Convolution
@@ -36,9 +37,17 @@ def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
     def desired(call: Call) -> dict[str, list[str]]:
         return {call.op.name: list(_wanted(call))} if is_convolution(call) else {}
 
-    if all(_wanted(call) == stated_layouts(call) for call in convolutions_of(mod)):
-        return mod  # TVM's pass takes seconds for a graph of hundreds of operators
+    # TVM's pass takes seconds for a graph of hundreds of operators.
+    if _is_as_wanted(mod):
+        return mod
+    direct = in_blocks(mod, without_transposes)
+    if _is_as_wanted(direct):
+        return _readable(direct)
     return relax.transform.ConvertLayout({}, desired)(_readable(mod))
+
+
+def _is_as_wanted(mod: tvm.IRModule) -> bool:
+    return all(_wanted(call) == stated_layouts(call) for call in convolutions_of(mod))
 
 
 def _wanted(call: Call) -> Layouts:
