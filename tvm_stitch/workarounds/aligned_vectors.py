@@ -1,8 +1,7 @@
 """TVM's lowering of PrimFuncs, where its CUDA code generator does not see that vectors are aligned.
 
 In: a module of PrimFuncs, the target, the names of the functions that kernel/ wrote, and of those
-that allocate just what they use. Out: the
-host's code and the kernels, ready for code generation.
+that allocate just what they use. Out: the host's code and the kernels, ready for code generation.
 
 What only run time knows reaches a kernel as a parameter that the host computes: of `8 * ((n + 4095)
 >> 12)` the kernel sees a name, not the 8. A vector that does not start at a multiple of its width
