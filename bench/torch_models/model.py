@@ -40,6 +40,7 @@ class Model:
     trained: Callable[[Size], nn.Module] | None = None
     trained_on: Callable[[Size], Inputs] | None = None
     dynamic: Dims | None = None
+    rate: float = 1e-3  # of AdamW's steps
 
     def size(self, small: bool) -> Size:
         """The size asked for."""

@@ -23,7 +23,6 @@ from bench.torch_models.systems import CUDA, System
 from bench.torch_models.tries import Call, Try, first_call
 
 STEPS = 20
-RATE = 1e-4
 # Steps of which everything is compared. The second is the first that finds a state, and that may be
 # written over it.
 WATCHED = (1, 2, STEPS)
@@ -49,13 +48,15 @@ class Training(Try):
         self.inputs = placed(inputs(self.size), self.place, self.type)
         given = placed(self.inputs, self.place, torch.float64)
         with Exact():
-            self._exact = Steps(in_float64(self.module), given, lambda each: each, self.place)
+            self._exact = Steps(
+                in_float64(self.module), given, lambda each: each, self.place, self.model.rate
+            )
             self.losses = [self._exact().item() for _ in range(STEPS)]
 
     def one(self, system: System, row: Row) -> Call:
         """All steps from every start, some of the first ones watched; further steps are timed."""
         module = copy.deepcopy(self.module)
-        steps = Steps(module, self.inputs, system.compile, self.place)
+        steps = Steps(module, self.inputs, system.compile, self.place, self.model.rate)
         found = []
         for number in range(1, STEPS + 1):
             if number in WATCHED:
@@ -113,12 +114,17 @@ class Steps:
     """A module and its optimizer; a call makes one step and returns the loss."""
 
     def __init__(
-        self, module: nn.Module, inputs: Inputs, compile_: Callable[[Any], Any], place: str
+        self,
+        module: nn.Module,
+        inputs: Inputs,
+        compile_: Callable[[Any], Any],
+        place: str,
+        rate: float,
     ) -> None:
         self._parameters = list(module.parameters())
         # By lists of tensors, as is usual on a GPU: PyTorch traces other operators for a CPU's.
         self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=RATE, foreach=True, capturable=place == CUDA
+            self._parameters, lr=rate, foreach=True, capturable=place == CUDA
         )
         self._inputs = inputs
         self._forward, self._update = compile_(module), compile_(self._optimizer.step)

@@ -37,11 +37,9 @@ KEPT_BYTES = 128
 # RMS norm 34.1 us (35.3), layer norm 34.4 (34.9), softmax 33.3 (33.5), cross entropy 22.4 (22.8).
 SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
 ROW_BYTES = 128  # threads of a row read at least this much side by side
-# Of a chunk, where a row is too long to wait in registers, and of it what a thread keeps; the next
-# chunk comes meanwhile. Shorter ones where rows may be: 8192 x 30000 float32 takes 503 us by chunks
-# of 4096 (a copy 462), 717 without the next on its way; 4096 x 20000 takes 167, in registers 207.
-CHUNK_COLUMNS, OPEN_CHUNK_COLUMNS, CHUNK_BYTES = 4096, 1024, 64
-WAITING_COLUMNS = 1 << 14
+# Of a chunk, where rows are, or may be, too long to wait in registers; what a thread keeps of it.
+# 8192 x 30000 float32 takes 503 us by chunks (a copy 462), 717 without the next on its way.
+CHUNK_COLUMNS, OPEN_CHUNK_COLUMNS, CHUNK_BYTES, WAITING_COLUMNS = 4096, 1024, 64, 1 << 14
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
@@ -132,21 +130,23 @@ def _mappings(problem: Problem[Program]) -> Iterator[Rows]:
 
 
 def _scanned(program: Program, device: Device, columns: int) -> Iterator[Rows]:
-    """What accumulates waits in registers of one block; of rows too long for that, their chunks.
+    """What accumulates waits in registers of one block, whole or chunk by chunk."""
+    whole = [_placed(program, device, columns, 1, place) for place in PLACES[:2] if columns > 0]
+    places = (("register", again, CHUNK_BYTES) for again in (False, True))
+    chunks = [_placed(program, device, _chunk(program), 1, place) for place in places]
+    chunks = [in_chunks(program, replace(m, batch=1, prefetch_weights=False)) for m in chunks]
+    most = WAITING_COLUMNS if constant(program.space.columns) else CHUNK_COLUMNS
+    yield from (*whole, *chunks) if columns <= most else (*chunks, *whole)
 
-    Where rows may be far shorter than the longest, most threads of a block that keeps those idle.
-    """
-    is_open = constant(program.space.columns) is None
-    chunk = OPEN_CHUNK_COLUMNS if is_open else CHUNK_COLUMNS
-    waiting = [_placed(program, device, columns, 1, place) for place in PLACES[:2] if columns > 0]
-    if columns <= (CHUNK_COLUMNS if is_open else WAITING_COLUMNS):
-        yield from waiting
-    for recompute in (False, True):
-        place = ("register", recompute, CHUNK_BYTES)
-        mapping = _placed(program, device, chunk, 1, place)
-        mapping = replace(mapping, batch=1, prefetch_weights=False)
-        yield replace(mapping, chunked=True, prefetch_next_row=True)
-    yield from waiting
+
+def in_chunks(program: Program, mapping: Rows) -> Rows:
+    """These threads, which take a row chunk by chunk."""
+    steps = steps_of(mapping, _chunk(program))
+    return replace(mapping, steps=steps, chunked=True, prefetch_next_row=True)
+
+
+def _chunk(program: Program) -> int:
+    return CHUNK_COLUMNS if constant(program.space.columns) else OPEN_CHUNK_COLUMNS
 
 
 def _places(problem: Problem[Program]) -> Iterator[Rows]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tvm_stitch.kernel.analysis.kind import POWERS, RESIDENCES, Axes, Problem, Search, Values
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.choose import idle_threads, in_round, steps_of
+from tvm_stitch.kernel.rows.choose import idle_threads, in_chunks, in_round, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS
 from tvm_stitch.kernel.rows.vector_width import is_aligned
@@ -31,14 +31,16 @@ EXTRAS: Axes = {
     "prefetch_weights": (False, True),
     "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
     "unroll": (0, 2, 8),
-    "iterations": ("none", "plain", "pipelined"),  # of a grid-stride loop over the rows
+    # Of a grid-stride loop over the rows, or over the chunks of one that is scanned.
+    "iterations": ("none", "plain", "pipelined", "chunks"),
 }
 
 
 def _values(mapping: Rows) -> Values:
     iterations = "pipelined" if mapping.prefetch_next_row else "plain"
     resident = mapping.min_blocks_per_sm * mapping.block_threads
-    own = vars(mapping) | {"iterations": iterations if mapping.blocks else "none"}
+    iterations = "chunks" if mapping.chunked else iterations if mapping.blocks else "none"
+    own = vars(mapping) | {"iterations": iterations}
     return own | {"min_blocks_per_sm": 0 if mapping.blocks else resident}
 
 
@@ -51,6 +53,8 @@ def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
         peeled=not is_aligned(problem.program, mapping.vector),
         idle=idle_threads(problem.program, mapping.threads, mapping.vector),
     )
+    if values["iterations"] == "chunks":
+        return in_chunks(problem.program, mapping) if problem.program.scans else None
     mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
     if mapping.unroll > mapping.steps:
         return None
