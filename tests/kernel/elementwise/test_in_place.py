@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from built import module
 from check import H200, the_kernel
 from tvm import relax
 from tvm.relax import op, vm_build
@@ -13,16 +14,6 @@ from tvm_stitch import simt
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.executable import link
 from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
-
-
-def module(body, *shapes, dtype="float32"):
-    params = [relax.Var(f"p{n}", relax.TensorType(s, dtype)) for n, s in enumerate(shapes)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            outputs = [builder.emit_output(each) for each in body(builder.emit, *params)]
-        builder.emit_func_output(relax.Tuple(outputs))
-    return builder.get()
 
 
 def pairs(kernel):

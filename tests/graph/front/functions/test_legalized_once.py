@@ -1,21 +1,11 @@
 """Equal calls of operators are legalised once, and what comes out is what TVM makes of each."""
 
 import tvm
+from built import module
 from tvm import relax, tirx
 from tvm.relax import op
 
 from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
-
-
-def module(body, *shapes, dtype="float32"):
-    """A function of tensors of these shapes."""
-    params = [relax.Var(f"p{n}", relax.TensorType(s, dtype)) for n, s in enumerate(shapes)]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            outputs = [builder.emit_output(each) for each in body(builder.emit, *params)]
-        builder.emit_func_output(relax.Tuple(outputs))
-    return builder.get()
 
 
 def legalised(mod, *operators):
