@@ -118,7 +118,13 @@ def test_on_the_cpu_they_are_pytorchs():
     assert {each.operator: each.calls for each in report.left} == {"convolution": 3}
 
 
-def trained(model, x):
+def layout(tensor, alike=True):
+    """How a tensor lies; but for the strides of dimensions of 1, where they need not be `alike`."""
+    strides = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.dtype, [stride for size, stride in strides if alike or size > 1]
+
+
+def trained(model, x, alike=True):
     """The report of a step, whose gradients are right and lie as eager's do."""
     torch._dynamo.reset()
     models = copy.deepcopy(model).double(), copy.deepcopy(model), model
@@ -130,7 +136,7 @@ def trained(model, x):
     pairs = zip(inputs, models, strict=True)
     lists = [[x.grad, *(parameter.grad for parameter in model.parameters())] for x, model in pairs]
     for exact, eager, found in zip(*lists, strict=True):
-        assert (found.dtype, found.stride()) == (eager.dtype, eager.stride())
+        assert layout(found, alike) == layout(eager, alike)
         norm = exact.norm() + 1e-6
         worst = (eager.double() - exact).norm() / norm
         assert (found.double() - exact).norm() / norm <= 2 * worst + 0.02
@@ -157,7 +163,8 @@ def test_gradients_lie_as_parameters_do_with_channels_last():
 @pytest.mark.slow
 def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
     depthwise = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.ReLU()).bfloat16()
-    report = trained(depthwise, torch.randn(2, 4, 8, 8).bfloat16())
+    # A filter has one channel, whose stride PyTorch's gradient has as this CPU's kernel likes.
+    report = trained(depthwise, torch.randn(2, 4, 8, 8).bfloat16(), alike=False)
     assert [each.operator for each in report.left] == ["convolution_backward"]
     # The bias's gradient is a sum, beside whatever is computed of the images' gradient.
     assert any("sum.dim_IntList" in part.operators for part in report.parts)
