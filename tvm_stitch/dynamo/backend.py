@@ -30,7 +30,7 @@ from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.kept import CompiledGraph, KeptGraph, can_be_kept, keeper, keeping
 from tvm_stitch.dynamo.machine import Machine, machine_for, target_of
-from tvm_stitch.dynamo.part import Interface, Part, results_of
+from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
@@ -275,7 +275,7 @@ class GraphCompiler:
                 return Refused("planning may have been cut short")
             return KeptGraph.of(kind, graph, log)
 
-        return CompiledGraph(graph.forward, keep)
+        return CompiledGraph(forward_of(graph), keep)
 
     def _support(self, device: torch.device, kind: str) -> Support:
         """What is ours of a graph."""
