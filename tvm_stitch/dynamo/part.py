@@ -70,7 +70,7 @@ class Interface:
 def forward_of(graph: fx.GraphModule) -> Callable[..., Any]:
     """What a graph computes, as a function with its modules at hand.
 
-    As a module it would look for its code and for each of its parts at every call, in 4 us.
+    As a module it would look for its code and for each of its parts at every call, in 3 us.
     """
     # PyTorch may have put off compiling the code, and would ask at every call whether it has.
     getattr(graph, "real_recompile", graph.recompile)()

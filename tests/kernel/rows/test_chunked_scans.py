@@ -22,8 +22,8 @@ def every(schedule: Schedule | None) -> list[Schedule]:
     return [] if schedule is None else [schedule, *every(schedule.longer)]
 
 
-def chunked(module, target=H200) -> list[bool]:
-    (kernel,) = primfuncs(module, target).values()
+def chunked(module) -> list[bool]:
+    (kernel,) = primfuncs(module, H200).values()
     mappings = [part for each in every(schedule_of(kernel)) for part in each.parts]
     return [isinstance(mapping, Rows) and mapping.chunked for mapping in mappings]
 

@@ -12,7 +12,6 @@ read it. Besides, every node may go TVM's way, alone, or at the end of the produ
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -257,6 +256,8 @@ class _Search:
 
     def _cut(self, nodes: Nodes) -> Iterator[Nodes]:
         """A set in two, where little flows from one half to the other; halves that are better."""
+        whole = self.judge(nodes)
+        assert isinstance(whole, Verdict), "kernel/ has accepted every set of the greedy plan"
         atoms = self._atoms_of(nodes)
         halves: list[tuple[int, Nodes]] = []
         first: Nodes = 0
@@ -269,14 +270,10 @@ class _Search:
         size = nodes.bit_count()
         for _, half in sorted(halves)[: min(CUTS, max(1, MOST_CUT // size))]:
             self.left -= size
-            both = [self.region.without_views(each) for each in (half, nodes & ~half)]
+            both = half, nodes & ~half
             costs = [found.cost_us for found in map(self._stitched, both) if found is not None]
-            if len(costs) == 2 and sum(costs) + self.options.launch_us < self._cost_us(nodes):
-                yield from both
-
-    def _cost_us(self, nodes: Nodes) -> float:
-        verdict = self.judge(nodes)
-        return math.inf if isinstance(verdict, Refused) else verdict.cost_us
+            if len(costs) == 2 and sum(costs) + self.options.launch_us < whole.cost_us:
+                yield from map(self.region.without_views, both)
 
     def _atoms_of(self, nodes: Nodes) -> list[Nodes]:
         inside = [atom & nodes for atom in self.atoms if atom & nodes]
