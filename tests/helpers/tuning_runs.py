@@ -11,6 +11,7 @@ from tvm.relax import op
 
 import tvm_stitch
 from tvm_stitch.device import device_of
+from tvm_stitch.graph.front.undispatched import running
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -45,6 +46,12 @@ def softmax_over_rows(rows=6200, columns=33):
     x = te.placeholder((rows, columns), "float32", "x")
     exps = topi.exp(topi.subtract(x, topi.max(x, axis=0, keepdims=True)))
     return x, topi.divide(exps, topi.sum(exps, axis=0, keepdims=True))
+
+
+def running_sums(rows=40, columns=70000):
+    """The tensors of running sums along rows that no block keeps."""
+    x = te.placeholder((rows, columns), "float32", "x")
+    return x, running(x, "sum", "float32")
 
 
 def softmax_of_columns(batch=3, rows=40, columns=33):

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 from check import H200, TOGETHER, primfuncs
 from products import attention, lstm_cell
-from tuning_runs import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
+from tuning_runs import DEVICE, KINDS, chosen, running_sums, softmax_of, softmax_over_rows, workload
 
 from tvm_stitch import simt
 from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of
@@ -53,6 +53,13 @@ def test_the_analytic_choice_is_one_of_them(kind):
     space = space_of(found)
     assert chosen(found) in {point.schedule for point in space}
     assert space.nearest(chosen(found)).schedule == chosen(found)
+
+
+def test_chunks_of_rows_that_are_scanned_are_searched():
+    found = workload(*running_sums())
+    space, own = space_of(found), chosen(found)
+    assert own.parts[0].chunked and space.size > 1
+    assert own in {point.schedule for point in space} and space.nearest(own).schedule == own
 
 
 @pytest.mark.parametrize(
