@@ -88,7 +88,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "elementwise/transposed_reads": ("transposed_reads", "golden"),
     "cooperative/footprint": ("choose_table", "persistent_rows", "rounds", "column_sums"),
     "codegen/bfloat16": ("bf16_widen", "no_bfloat", "golden"),
-    "codegen/bool_vectors": ("bool_vectors",),
+    "codegen/lane_indices": ("lane_indices", "emit"),
     "analysis/strided_loads": ("strided_loads", "vector_loads"),
     "codegen/tir_builder": ("golden", "emit", "row_sizes"),
 }

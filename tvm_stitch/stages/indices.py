@@ -16,6 +16,7 @@ from tvm import ir, tirx
 from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 
 NARROW, WIDE = "int32", "int64"
+MOST_NARROW = (1 << 31) - 1
 _ARITHMETIC = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod,
     tirx.Min, tirx.Max,
@@ -71,6 +72,23 @@ def _wide(expr: Expr) -> Expr | None:
         return tirx.IntImm(WIDE, expr.value)
     is_narrowed = isinstance(expr, tirx.Cast) and dtype_of(expr.value) == WIDE
     return expr.value if is_narrowed else None
+
+
+def counted_in_int32(index: Expr) -> Expr:
+    """An index that is known to fit, in 32 bits: what it is made of then may wrap around.
+
+    TVM narrows by the bounds of every part, and knows none of a number that is read from memory.
+    """
+    if isinstance(index, tirx.IntImm):
+        return tirx.IntImm(NARROW, index.value)
+    if isinstance(index, tirx.Cast) and dtype_of(index.value) == NARROW:
+        return index.value
+    if isinstance(index, tirx.Select):
+        ways = counted_in_int32(index.true_value), counted_in_int32(index.false_value)
+        return tirx.Select(index.condition, *ways)
+    if isinstance(index, tirx.Add | tirx.Sub | tirx.Mul):
+        return type(index)(counted_in_int32(index.a), counted_in_int32(index.b))
+    return _narrow(index)
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:

@@ -280,11 +280,15 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
 def replaced(
     value: Expr, loads: Mapping[int, Expr], axes: Mapping[Var, Expr] | None = None
 ) -> Expr:
-    """A value with loads, by their keys, and axes as far as they are known.
+    """A value with loads and calls, by their keys, and axes as far as they are known.
 
     Works from the outside in, for a replaced load's indices are gone.
     """
-    visitors: list[Any] = [(tvm.ir.TensorLoad, lambda load: loads.get(handle(load), load))]
+
+    def known(node: Expr) -> Expr:
+        return loads.get(handle(node), node)
+
+    visitors: list[Any] = [(tvm.ir.TensorLoad, known), (tvm.ir.Call, known)]
     if axes:
         visitors.append((tirx.Var, lambda var: axes.get(var, var)))
     return mapped(value, *visitors, pre=True)
@@ -352,12 +356,13 @@ def _to(found: list[Expr]) -> Callable[[Expr], Expr]:
 
 
 def _either(guards: list[Expr | None]) -> Expr | None:
-    found: Expr | None = None
-    for number, guard in enumerate(guards):
+    distinct: list[Expr] = []
+    for guard in guards:
         if guard is None:
             return None
-        found = guard if number == 0 else tirx.any(found, guard)
-    return found
+        if not any(tvm_ffi.structural_equal(guard, other) for other in distinct):
+            distinct.append(guard)
+    return tirx.any(*distinct)
 
 
 def _loads(expr: Expr) -> list[Expr]:

@@ -113,6 +113,21 @@ def test_division(mode):
     check(functions, x, torch.tensor([-2.5]), torch.arange(-9, 10))
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("by", [3, 7.0, -9, 49])
+def test_halves_are_multiplied_by_the_reciprocal_of_a_number(dtype, by):
+    x = torch.arange(-256, 257).to(dtype)
+    converted = check(lambda x: x / by, x)
+    assert (run(converted, (x,))[0] == (x.double() / by).to(dtype)).all()
+    assert "divide" not in converted.module.script()
+
+
+def test_wider_numbers_are_divided():
+    x = torch.arange(-256.0, 257.0)
+    assert (run(check(lambda x: x / 3, x), (x,))[0] == x / 3).all()
+    check(lambda x: (x / 1e-40, x / 0.0), x.half())
+
+
 def test_rests():
     x = torch.tensor([-7.5, -7.0, 0.0, 7.0, 7.5])
     rests = lambda x, n: (x.remainder(2.5), x.fmod(-2.5), n.remainder(-4), n.fmod(4))  # noqa: E731

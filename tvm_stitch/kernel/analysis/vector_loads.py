@@ -1,8 +1,8 @@
 """Which loads along the columns are vectors: slices, concatenations, weights of a norm.
 
 In: the Addresses that a phase loads and the vector width of its thread. Out: what is loaded at once
-(VectorLoad), as wide as contiguity, alignment and the branches that loads stand in allow. Must not
-know threads.
+(VectorLoad), as wide as contiguity, alignment and the branches that loads stand in allow; and which
+numbers take the place of what is not loaded. Must not know threads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import ml_dtypes
+import numpy as np
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import (
@@ -23,7 +26,21 @@ from tvm_stitch.kernel.analysis.addressing import (
     Stride,
 )
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.stages.stage import Expr, constant, element_bytes, substitute
+from tvm_stitch.stages.bfloat16_constants import by_bits
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Stage,
+    constant,
+    dtype_of,
+    element_bytes,
+    handle,
+    substitute,
+)
+from tvm_stitch.stages.visit import walked
+
+_FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,3 +163,61 @@ def _partner(frame: Frame, address: Address, candidates: Iterable[VectorLoad]) -
         ):
             return other
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """A call that is a load, perhaps cast, where a condition holds, and a number elsewhere."""
+
+    call: Expr
+    loaded: Expr
+    number: Expr  # in the dtype of what is loaded
+
+
+@memoized
+def branches(stage: Stage) -> dict[int, Branch]:
+    """The branches of a stage that are a load, or a number, by the keys of their reads.
+
+    A load may be cast there to what the number then is exactly: the number can be had in its place.
+    """
+    found: dict[int, Branch] = {}
+
+    def visit(call: tvm.ir.Call) -> None:
+        if not getattr(call.op, "name", "").endswith("if_then_else"):
+            return
+        condition, then, otherwise = call.args
+        load = then.value if isinstance(then, tirx.Cast) else then
+        own = next((read for read in stage.reads if read.key == handle(load)), None)
+        if own is None or not tvm_ffi.structural_equal(own.guard, condition):
+            return
+        number = _as_dtype(otherwise, dtype_of(load))
+        if number is not None:
+            found[own.key] = Branch(call, then, number)
+
+    walked(stage.value, (tvm.ir.Call, visit))
+    return found
+
+
+def _as_dtype(number: Expr, dtype: str) -> Expr | None:
+    """A number of another dtype, if there is the same one."""
+    if dtype_of(number) == dtype:
+        return None if tirx.analysis.undefined_vars(number) else number
+    if not isinstance(number, tirx.FloatImm) or dtype not in _FLOATS:
+        return None
+    rounded = float(np.dtype(_FLOATS[dtype]).type(number.value))
+    return by_bits(tirx.const(rounded, dtype)) if rounded == number.value else None
+
+
+def fill(frame: Frame, load: VectorLoad, reads: Iterable[tuple[Stage, Read]]) -> Expr | None:
+    """The number that all reads of a vector have where it is not loaded, if there is one."""
+    if load.otherwise is not None or load.address.guard is None or len(load.accesses) > 1:
+        return None
+    numbers: list[Expr] = []
+    for stage, read in reads:
+        own = read.buffer == load.address.buffer and frame.address(stage, read).key in load.slots
+        if own and read.key not in branches(stage):
+            return None
+        if own:
+            numbers.append(branches(stage)[read.key].number)
+    alike = all(tvm_ffi.structural_equal(each, numbers[0]) for each in numbers)
+    return numbers[0] if numbers and alike else None

@@ -11,7 +11,6 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.codegen.bool_vectors import BYTE, copied_by_bytes
 from tvm_stitch.stages.stage import (
     Expr,
     Var,
@@ -25,6 +24,7 @@ from tvm_stitch.stages.stage import (
     substitute,
 )
 from tvm_stitch.stages.visit import mapped
+from tvm_stitch.workarounds.bool_vectors import BYTE, copied_by_bytes
 
 ACCESS_BYTES = 16  # the widest access of a thread
 # TVM shrinks a buffer to the elements that are used, and then finds no place for dynamic shared

@@ -276,7 +276,7 @@ def finish_column(part: Part, total: Callable[[Stage], Expr], column: Expr, at: 
         if stage.is_reduction:
             values[buffer] = total(stage)
         else:
-            value = part.value(stage, lambda read: values.get(read.buffer), column)
+            value = part.value(stage, lambda read: values.get(read.buffer), part.at_column(column))
             values[buffer] = part.writer.value(stage.name, value)
         if program.writes(buffer):
             part.writer.store(part.views[buffer], at, values[buffer])

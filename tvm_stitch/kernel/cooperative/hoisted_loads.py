@@ -31,7 +31,7 @@ def load_columns(part: Part, exists: Expr | None = None) -> None:
                 part.writer.unrolled(part.mapping.vector, "lane") as lane,
                 part.writer.when(all_of(exists, part.position.exists(step, steps.guard))),
             ):
-                value = part.load(address, part.position.column(step, lane))
+                value = part.load(address, part.at_column(part.position.column(step, lane)))
                 part.writer.store(tile, part.own_slot(step, lane), value)
         part.vectors[address.key] = (tile, part.own_slot)
 

@@ -203,7 +203,9 @@ class Part(RowState):
         for stage in phase.of_row:
             self._load_row_scalars([stage])
             known = partial(self.row_value, stage)
-            value = self.writer.value(stage.name, self.value(stage, known, int64(0)))
+            value = self.writer.value(
+                stage.name, self.value(stage, known, self.at_column(int64(0)))
+            )
             self.row_values[stage.output] = value
             self._store_row(stage.output, value)
 
@@ -225,7 +227,7 @@ class Part(RowState):
                 address = self.frame.address(stage, read)
                 if address.stride is Stride.UNIFORM and address.key not in self.row_loads:
                     name = f"{read.buffer.name}_of_row"
-                    value = self.load(address, int64(0))
+                    value = self.load(address, self.at_column(int64(0)))
                     self.row_loads[address.key] = self.writer.value(name, value)
 
     def _load_ahead(self) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import AddressKey
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, fill
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
-from tvm_stitch.kernel.rows.global_access import Element, Fragments
+from tvm_stitch.kernel.rows.global_access import Element, Fragments, Here
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
-from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of, replaced
 
 
 def by_lane(_step: Expr, lane: Expr) -> Expr:
@@ -39,6 +42,7 @@ class Step:
         self.writer = part.writer
         self.vector = part.mapping.vector
         self.fragments: Fragments = {}
+        self.filled: set[AddressKey] = set()  # which of them have a number where nothing is loaded
         self.loaded = dict(state.loaded)
         self.outputs: dict[Var, Var] = {}
         self.keeping: dict[Var, Var] = {}  # what goes to shared memory when all lanes are done
@@ -56,12 +60,13 @@ class Step:
                     self.outputs[stage.output] = self._fragment(stage.output, "out")
             if self._lanes_differ():
                 for lane in range(self.vector):
-                    self._compute(int64(lane))
+                    self._compute(int64(lane), self._at_lane)
             else:
+                at_lane = part.at_lanes(self.step, self._indices())
                 with self.writer.unrolled(self.vector, "lane") as lane:
                     edge = self.guard is Guard.EDGE
                     with self.writer.when(part.position.inside(self.step, lane) if edge else None):
-                        self._compute(lane)
+                        self._compute(lane, at_lane)
             self._keep(guard)
             for buffer, tile in self.outputs.items():
                 with self.writer.when(part.position.row_exists):
@@ -78,15 +83,29 @@ class Step:
             if address.guard is not None
         )
 
+    def _at_lane(self, lane: Expr) -> Here:
+        return self.part.at_column(self.part.position.column(self.step, lane))
+
+    def _indices(self) -> Iterator[Expr]:
+        """Values, but for what they load, and addresses that a lane computes."""
+        part, frame = self.part, self.part.frame
+        for stage in self.needed:
+            loads = {read.key: tirx.const(0, dtype_of(read.buffer)) for read in stage.reads}
+            yield replaced(stage.value, loads, frame.axes(stage))
+            for read in stage.reads:
+                known = self._known(stage, {}, int64(0), read)
+                if known is None and not part.is_same(stage, read):
+                    yield part.flat_index(frame.address(stage, read))
+
     def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
         """Of the step's first element, what it adds to each of some sums."""
         self._load(self.guard)
         self._fetch(self.guard)
         lane, found = int64(0), {}
-        column = self.part.position.column(self.step, lane)
+        here = self._at_lane(lane)
         values: dict[Var, Expr] = {}
         for stage in self.needed:
-            value = self.part.value(stage, partial(self._known, stage, values, lane), column)
+            value = self.part.value(stage, partial(self._known, stage, values, lane), here)
             if not stage.is_reduction:
                 values[stage.output] = self.writer.value(stage.name, value)
             elif stage.output in sums:
@@ -116,7 +135,7 @@ class Step:
         self.fragments |= part.vectors | self.state.vectors
         for load in part.plan_vector_loads(reads):
             if not load.slots.keys() <= self.fragments.keys():
-                self._load_vector(load)
+                self._load_vector(load, fill(part.frame, load, reads))
 
     def _load_fragment(self, buffer: Var, guard: Guard) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
@@ -129,9 +148,10 @@ class Step:
         tile, element = self.loaded[buffer]
         part.copy_in(buffer, tile, self.step, guard, element)
 
-    def _load_vector(self, load: VectorLoad) -> None:
+    def _load_vector(self, load: VectorLoad, number: Expr | None) -> None:
         tile, first = self.part.vector_tile(load), int64(0)
-        self.part.load_vector(load, tile, self.step, first)
+        self.part.load_vector(load, tile, self.step, first, number)
+        self.filled.update(load.slots if number is not None else ())
         self.fragments |= self.part.fragments_of(load, tile, lambda _step: first)
 
     def _fetch(self, guard: Guard) -> None:
@@ -174,15 +194,15 @@ class Step:
 
         vector_copy(self.writer, dtype_of(buffer), self.vector, move)
 
-    def _compute(self, lane: Expr) -> None:
+    def _compute(self, lane: Expr, at_lane: Callable[[Expr], Here]) -> None:
         """All values of one element, each once."""
         part = self.part
-        column = part.position.column(self.step, lane)
+        here = at_lane(lane)
         values: dict[Var, Expr] = {}
         for stage in self.needed:
             buffer = stage.output
             known = partial(self._known, stage, values, lane)
-            value = part.value(stage, known, column)
+            value = part.value(stage, known, here, self.filled)
             if buffer in part.sums:
                 self._add_to_column(stage, lane, value)
                 continue

@@ -6,7 +6,7 @@ into a Writer. Must not know phases, nor what is kept between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from collections.abc import Mapping as MappingOf
 
 import tvm_ffi
@@ -14,23 +14,37 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, AddressKey, Frame
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, branches
 from tvm_stitch.kernel.codegen.bfloat16 import widened
+from tvm_stitch.kernel.codegen.lane_indices import LaneIndices
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import (
     Place,
     Writer,
-    evaluated,
     flat_loads,
     int64,
     vector_copy,
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
+from tvm_stitch.stages.indices import MOST_NARROW, counted_in_int32
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    as_int64,
+    buffer_size,
+    constant,
+    dtype_of,
+    handle,
+    replaced,
+    substitute,
+)
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Number = Callable[[Expr], Expr]  # step -> of its vector among those of a tile
+Here = Callable[[Expr], Expr]  # an expression of ROW and COLUMN -> what it is at an element
 Fragments = dict[AddressKey, tuple[Var, Element]]  # tiles by an address's key
 
 
@@ -113,19 +127,35 @@ class Access:
             self.writer.call(tile.ptr_to([int64(end)]))
         return tile
 
-    def load_vector(self, load: VectorLoad, tile: Var, step: Expr, number: Expr) -> None:
-        """A vector along the columns, by its number in a tile; what is not loaded is not used."""
+    def load_vector(
+        self, load: VectorLoad, tile: Var, step: Expr, number: Expr, fill: Expr | None = None
+    ) -> None:
+        """A vector along the columns, by its number in a tile.
+
+        What is not loaded has a number to fill it, or is not used.
+        """
         view, row, vector = self.views[load.address.buffer], self.position.row, self.mapping.vector
         with self.writer.unrolled(vector // load.lanes, "part") as part:
             column = self.position.column(step, part * load.lanes)
             own = number * load.elements(vector) + part * load.size
             for access in load.accesses:
-                with self.writer.when(access.guard_at(row, column)):
-                    # One place for all lanes: contiguity was proven, TVM need not find it again.
-                    start = self._scalar(load.at(row, column) + access.first, access.width)
-                    with self.writer.vectorized(access.width, "lane") as lane:
-                        value = self.redirected(view[start + lane])
-                        self.writer.store(tile, own + (access.first + lane), value)
+                guard, first = access.guard_at(row, column), own + access.first
+                # One place for all lanes: contiguity was proven, TVM need not find it again.
+                start = load.at(row, column) + access.first
+
+                def copy(writer: Writer, access=access, first=first, start=start) -> None:
+                    place = self._scalar(start, access.width)
+                    with writer.vectorized(access.width, "lane") as lane:
+                        writer.store(tile, first + lane, self.redirected(view[place + lane]))
+
+                if fill is None or guard is None:
+                    with self.writer.when(guard):
+                        copy(self.writer)
+                    continue
+                with self.writer.branch(guard) as (then, otherwise):
+                    copy(then)
+                    with otherwise.unrolled(access.width, "lane") as lane:
+                        otherwise.store(tile, first + lane, fill)
 
     def fragments_of(self, load: VectorLoad, tile: Var, number: Number) -> Fragments:
         """Where a tile has what such a load serves, by the number of a step's vector in it."""
@@ -210,26 +240,56 @@ class Access:
 
     # Values
 
-    def load(self, address: Address, column: Expr) -> Expr:
+    def at_column(self, column: Expr) -> Here:
+        """What expressions of ROW and COLUMN are at a column."""
+        own = {ROW: self.position.row, COLUMN: column}
+        return lambda expr: substitute(expr, own)
+
+    def at_lanes(self, step: Expr, exprs: Iterable[Expr]) -> Callable[[Expr], Here]:
+        """What some of them are at the lanes of a vector."""
+        position, vector = self.position, self.mapping.vector
+        if vector == 1 or self.mapping.peeled:
+            return lambda lane: self.at_column(position.column(step, lane))
+        first = {ROW: position.row, COLUMN: position.column(step, int64(0))}
+        return LaneIndices(self.writer, COLUMN, first, vector, self.frame.analyzer, exprs).at
+
+    def load(self, address: Address, here: Here) -> Expr:
         """A load of one element; loads inside of its index are redirected as well."""
-        index = address.at(self.position.row, column)
-        return self.redirected(self.views[address.buffer][index])
+        index, size = here(self.flat_index(address)), constant(buffer_size(address.buffer))
+        is_small = size is not None and size <= MOST_NARROW
+        if address.from_memory and address.guard is None and is_small:
+            index = as_int64(self.writer.value("place", counted_in_int32(index)))
+        return self.views[address.buffer][index]
+
+    def flat_index(self, address: Address) -> Expr:
+        """An address in terms of ROW, COLUMN and what flat views hold."""
+        return self.redirected(address.computed)
 
     def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
         return flat_loads(self.views, expr)
 
-    def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
-        """A stage's value at a column, loads replaced by what is known of them."""
+    def value(
+        self,
+        stage: Stage,
+        known: Callable[[Read], Expr | None],
+        here: Here,
+        filled: Container[AddressKey] = (),
+    ) -> Expr:
+        """A stage's value at an element, loads replaced by what is known of them.
+
+        Those of vectors that are filled stand in no branches.
+        """
+        axes = self.frame.axes(stage)
         replacements: dict[int, Expr] = {}
         for read in stage.reads:
-            found = known(read)
-            if found is None:
-                found = self.load(self.frame.address(stage, read), column)
-            replacements[read.key] = found
-        here = {ROW: self.position.row, COLUMN: column}
-        axes = self.frame.axes(stage)
-        return widened(evaluated(self.views, stage.value, replacements, axes, here))
+            found, address = known(read), self.frame.address(stage, read)
+            replacements[read.key] = self.load(address, here) if found is None else found
+            if found is not None and address.key in filled:
+                branch = branches(stage)[read.key]
+                replacements[handle(branch.call)] = replaced(branch.loaded, replacements, axes)
+        value = replaced(stage.value, replacements, axes)
+        return widened(here(self.redirected(value)))
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""
