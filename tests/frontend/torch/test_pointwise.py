@@ -125,7 +125,8 @@ def test_halves_are_multiplied_by_the_reciprocal_of_a_number(dtype, by):
 def test_wider_numbers_are_divided():
     x = torch.arange(-256.0, 257.0)
     assert (run(check(lambda x: x / 3, x), (x,))[0] == x / 3).all()
-    check(lambda x: (x / 1e-40, x / 0.0), x.half())
+    check(lambda x: (x / 1e-40, x / 0.0, x / -0.0), x.half())
+    check(lambda x: (x / 0, x / -0.0), x)
 
 
 def test_rests():

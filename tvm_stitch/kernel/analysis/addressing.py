@@ -28,6 +28,7 @@ from tvm_stitch.stages.stage import (
     Var,
     constant,
     find_reads,
+    place_of,
     same_size,
     substitute,
 )
@@ -186,6 +187,15 @@ class Frame:
             there[axis], back[beyond] = beyond + first, axes[axis] - first
         place = analyzer.simplify(substitute(read.place, there))
         return self.analyzer.simplify(substitute(place, back))
+
+    def place_key(self, load: Expr) -> AddressKey:
+        """The key of the address of a load in terms of ROW and COLUMN, under no condition."""
+        index = self.analyzer.simplify(place_of(load))
+        return load.source, tvm_ffi.StructuralKey(index), None
+
+    def own_key(self, buffer: Var) -> AddressKey:
+        """That of the element of a buffer at the same row and column."""
+        return buffer, tvm_ffi.StructuralKey(self.program.space.flat(ROW, COLUMN)), None
 
     def aligned(self, index: Expr, vector: int) -> bool:
         """Whether every vector of columns that starts at a multiple of `vector` is aligned."""

@@ -5,8 +5,9 @@ vector's first value of the counter, a multiple of the lanes. Writes what they a
 the loop over the lanes. Out: what they are at a lane. Quotients by a number are the first lane's or
 the next, which a comparison tells, and whatever is linear in quotients and rests moves by constants
 (strength reduction): dividing for each of 8 lanes took a kernel that pads images half of its time.
-A divisor that is a multiple of the lanes has one quotient for all of them, which TVM sees; of one
-that is less than the lanes quotients stay as they are. Must not know what is loaded.
+A divisor that is a multiple of the lanes has one quotient for all of them; one that divides them
+has the next after so many. Quotients by other numbers that are less than the lanes stay as they
+are. Must not know what is loaded.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from tvm_stitch.stages.symbolic_analyzer import Analyzer
 from tvm_stitch.stages.visit import mapped, walked
 
 _LINEAR = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod)
-_LANE = 1  # among divisors: the counter itself, by which every lane moves
-# By how much something moves with the lane, and when the quotient by a divisor is the next one.
+_INDICES = (*_LINEAR, tirx.Min, tirx.Max)
+_LANE = 1  # among divisors: the counter itself, whose next quotient is the next lane
+# By how much something moves with each next quotient by a divisor.
 Moves = dict[int, int]
 
 
@@ -83,8 +85,7 @@ class LaneIndices:
             return node
         key = tvm_ffi.StructuralKey(node)
         if key not in self._moving:
-            bound = self.analyzer.const_int_bound(node)
-            dtype = _dtype(max(abs(bound.min_value), abs(bound.max_value)))
+            dtype = NARROW if self.is_narrow(node) else WIDE
             at_first = substitute(node, self.first).astype(dtype)
             self._moving[key] = self.writer.value("at_first", at_first), moves
         return int64(0)
@@ -117,13 +118,18 @@ class LaneIndices:
             return {} if fixed else None
         low, high = digit
         moves = {low: 1} | ({} if high is None else {high: -(high // low)})
-        # One quotient for all lanes; if it is one of few lanes, it moves by more than the next.
-        moves = {d: by for d, by in moves.items() if d == _LANE or d % self.lanes}
-        return moves if all(d == _LANE or d in self._divisors for d in moves) else None
+        # Of a multiple of the lanes there is one quotient for all.
+        moves = {d: by for d, by in moves.items() if d % self.lanes}
+        known = all(self.lanes % d == 0 or d in self._divisors for d in moves)
+        return moves if known else None
 
     def at(self, lane: Expr) -> Callable[[Expr], Expr]:
         """What expressions are at a lane; each is written once."""
-        steps: dict[int, Expr] = {}
+        return _AtLane(self, lane)
+
+    def steps(self, lane: Expr) -> dict[int, Expr]:
+        """Write for each divisor whether the quotient is the next one."""
+        found: dict[int, Expr] = {}
         for divisor in self._divisors:
             inner, last = self._inner(divisor), self._last[divisor]
             if inner is None:
@@ -133,30 +139,85 @@ class LaneIndices:
                 begin = tirx.floordiv(lane, alike) * alike
                 is_next = last + begin.astype(dtype_of(last)) >= divisor
             else:
-                is_next = tirx.And(steps[inner], last)
-            steps[divisor] = self.writer.value("is_next", is_next)
-        known: dict[tvm_ffi.StructuralKey, Expr] = {}
+                is_next = tirx.And(found[inner], last)
+            found[divisor] = self.writer.value("is_next", is_next)
+        return found
 
-        def placed(node: Expr) -> Expr:
-            key = tvm_ffi.StructuralKey(node)
-            if key in self._moving and key not in known:
-                value, moves = self._moving[key]
-                dtype = dtype_of(value)
-                for divisor, by in sorted(moves.items()):
-                    if divisor == _LANE:
-                        value += lane.astype(dtype) * by
-                    else:
-                        ways = tirx.const(by, dtype), tirx.const(0, dtype)
-                        value += tirx.Select(steps[divisor], *ways)
-                known[key] = as_int64(self.writer.value("at_lane", value))
-            return known.get(key, node)
+    def moving(self, node: Expr) -> tuple[Expr, Moves] | None:
+        """What a node is at the first lane, and how it moves, if that is written."""
+        return self._moving.get(tvm_ffi.StructuralKey(node)) if self._moving else None
 
-        def here(expr: Expr) -> Expr:
-            if self._divisors:
-                expr = mapped(expr, *((kind, placed) for kind in _LINEAR), pre=True)
-            return substitute(expr, {**self.first, self.counter: self.first[self.counter] + lane})
+    def is_narrow(self, node: Expr) -> bool:
+        """Whether 32 bits hold it, wherever the counter is."""
+        bound = self.analyzer.const_int_bound(node)
+        return _dtype(max(abs(bound.min_value), abs(bound.max_value))) == NARROW
 
-        return here
+
+class _AtLane:
+    """What expressions are at one lane."""
+
+    def __init__(self, indices: LaneIndices, lane: Expr) -> None:
+        self._indices, self._lane, self._writer = indices, lane, indices.writer
+        self._steps = indices.steps(lane)
+        self._here = {**indices.first, indices.counter: indices.first[indices.counter] + lane}
+        self._known: dict[tvm_ffi.StructuralKey, Expr] = {}
+
+    def __call__(self, expr: Expr) -> Expr:
+        if self._steps:
+            expr = mapped(expr, *((kind, self._placed) for kind in _INDICES), pre=True)
+        return substitute(expr, self._here)
+
+    def _placed(self, node: Expr) -> Expr:
+        """Write a node that moves, or is made of such; TVM knows no bounds of what is written, so
+        that all of what 32 bits hold is written at once."""
+        if dtype_of(node) != WIDE or not self._moves(node):
+            return node
+        key = tvm_ffi.StructuralKey(node)
+        if key not in self._known:
+            value = self._moved(node)
+            value = self._narrow(node) if value is None else value
+            if value is None:
+                return node
+            self._known[key] = as_int64(self._writer.value("at_lane", value))
+        return self._known[key]
+
+    def _moves(self, node: Expr) -> bool:
+        found: list[Expr] = []
+
+        def visit(part: Expr) -> None:
+            if not found and self._indices.moving(part) is not None:
+                found.append(part)
+
+        walked(node, *((kind, visit) for kind in _LINEAR))
+        return bool(found)
+
+    def _moved(self, node: Expr) -> Expr | None:
+        found = self._indices.moving(node)
+        if found is None:
+            return None
+        value, moves = found
+        dtype = dtype_of(value)
+        for divisor, by in sorted(moves.items()):
+            if self._indices.lanes % divisor == 0:
+                value += tirx.floordiv(self._lane, divisor).astype(dtype) * by
+            else:
+                ways = tirx.const(by, dtype), tirx.const(0, dtype)
+                value += tirx.Select(self._steps[divisor], *ways)
+        return value
+
+    def _narrow(self, node: Expr) -> Expr | None:
+        """A node in 32 bits; None: they do not hold all that it is made of."""
+        if isinstance(node, tirx.IntImm):
+            return tirx.IntImm(NARROW, node.value)
+        moved = self._moved(node) if isinstance(node, _LINEAR) else None
+        if moved is not None:
+            return moved if dtype_of(moved) == NARROW else None
+        if not self._indices.is_narrow(node):
+            return None
+        if isinstance(node, _INDICES):
+            left, right = self._narrow(node.a), self._narrow(node.b)
+            return None if left is None or right is None else type(node)(left, right)
+        return substitute(node, self._here).astype(NARROW)
 
 
 def _dtype(most: int) -> str:

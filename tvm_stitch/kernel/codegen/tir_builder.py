@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import tvm_ffi
 from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
@@ -24,8 +25,8 @@ from tvm_stitch.stages.stage import (
     substitute,
 )
 from tvm_stitch.stages.visit import mapped
-from tvm_stitch.workarounds.bool_vectors import BYTE, copied_by_bytes
 
+BYTE = "int8"
 ACCESS_BYTES = 16  # the widest access of a thread
 # TVM shrinks a buffer to the elements that are used, and then finds no place for dynamic shared
 # memory of up to 32 bits. Of buffers that could become so small the last element counts as used.
@@ -159,7 +160,7 @@ class Writer:
         loop = tirx.For(
             index, int64(0), as_int64(extent), kind, sequence(body), annotations=annotations
         )
-        self.add(copied_by_bytes(loop, self._bytes_of) if kind == ForKind.VECTORIZED else loop)
+        self.add(_copied_by_bytes(loop, self._bytes_of) if kind == ForKind.VECTORIZED else loop)
 
     def _bytes_of(self, buffer: Var) -> Var:
         return self.view(buffer, buffer_size(buffer), buffer.ty.elem_offset, BYTE)
@@ -173,6 +174,30 @@ class Writer:
     def done(self) -> tirx.Stmt:
         """All statements of the outermost scope."""
         return sequence(self._scopes[0])
+
+
+def _copied_by_bytes(loop: tirx.For, view: Callable[[Var], Var]) -> tirx.For:
+    """A loop of vector accesses with bools copied by their bytes: TVM has no vectors of bool.
+
+    `view` declares a tensor of bool as one of bytes.
+    """
+    views: dict[Var, Var] = {}
+
+    def by_bytes(buffer: Var) -> Var:
+        if buffer not in views:
+            views[buffer] = view(buffer)
+        return views[buffer]
+
+    def copied(store: tirx.BufferStore) -> tirx.BufferStore:
+        load = store.value
+        if dtype_of(store.buffer) != "bool":
+            return store
+        if not isinstance(load, ir.TensorLoad):
+            raise TypeError(f"a vector of bool is computed, not copied: {load}")
+        value = by_bytes(load.source)[tuple(load.indices)]
+        return tirx.BufferStore(by_bytes(store.buffer), value, store.indices)
+
+    return tvm_ffi.structural_map(loop, (tirx.BufferStore, copied))
 
 
 def vector_copy(

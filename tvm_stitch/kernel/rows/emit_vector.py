@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.addressing import AddressKey
+from tvm_stitch.kernel.analysis.addressing import Address, AddressKey
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, fill
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
@@ -95,7 +95,7 @@ class Step:
             for read in stage.reads:
                 known = self._known(stage, {}, int64(0), read)
                 if known is None and not part.is_same(stage, read):
-                    yield part.flat_index(frame.address(stage, read))
+                    yield self._flat_index(frame.address(stage, read))
 
     def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
         """Of the step's first element, what it adds to each of some sums."""
@@ -136,6 +136,8 @@ class Step:
         for load in part.plan_vector_loads(reads):
             if not load.slots.keys() <= self.fragments.keys():
                 self._load_vector(load, fill(part.frame, load, reads))
+        if self.vector > 1:
+            self._gather(reads)
 
     def _load_fragment(self, buffer: Var, guard: Guard) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
@@ -153,6 +155,34 @@ class Step:
         self.part.load_vector(load, tile, self.step, first, number)
         self.filled.update(load.slots if number is not None else ())
         self.fragments |= self.part.fragments_of(load, tile, lambda _step: first)
+
+    def _gather(self, reads: Iterable[tuple[Stage, Read]]) -> None:
+        """Elements at places that indices give, one by one, all before the first is used.
+
+        An index is checked in a branch, over which the CUDA compiler moves no load.
+        """
+        part = self.part
+        addresses = {
+            address.key: address
+            for stage, read in reads
+            if not (read.guarded or read.nested or part.is_same(stage, read))
+            and (address := part.frame.address(stage, read)).from_memory
+            and self._known(stage, {}, int64(0), read) is None
+        }
+        if not addresses:
+            return
+        tiles = {
+            key: self._fragment(address.buffer, "gathered") for key, address in addresses.items()
+        }
+        at_lane = part.at_lanes(self.step, map(self._flat_index, addresses.values()))
+        with self.writer.unrolled(self.vector, "lane") as lane:
+            here, held = at_lane(lane), partial(self._held, lane)
+            for key, address in addresses.items():
+                self.writer.store(tiles[key], lane, part.load(address, here, held))
+        self.fragments |= {key: (tile, by_lane) for key, tile in tiles.items()}
+
+    def _flat_index(self, address: Address) -> Expr:
+        return self.part.flat_index(address, partial(self._held, int64(0)))
 
     def _fetch(self, guard: Guard) -> None:
         """Values that wait in shared memory come as vectors, and what goes there is collected."""
@@ -201,8 +231,8 @@ class Step:
         values: dict[Var, Expr] = {}
         for stage in self.needed:
             buffer = stage.output
-            known = partial(self._known, stage, values, lane)
-            value = part.value(stage, known, here, self.filled)
+            known, held = partial(self._known, stage, values, lane), partial(self._held, lane)
+            value = part.value(stage, known, here, held, self.filled)
             if buffer in part.sums:
                 self._add_to_column(stage, lane, value)
                 continue
@@ -254,6 +284,17 @@ class Step:
                 tile, element = self.fragments[key]
                 return tile[element(self.step, lane)]
         return part.row_loads.get(address.everywhere.key)
+
+    def _held(self, lane: Expr, load: Expr) -> Expr | None:
+        """What a vector holds of a load that an index is made of."""
+        key = self.part.frame.place_key(load)
+        if key in self.fragments:
+            tile, element = self.fragments[key]
+        elif load.source in self.loaded and key == self.part.frame.own_key(load.source):
+            tile, element = self.loaded[load.source]
+        else:
+            return None
+        return tile[element(self.step, lane)]
 
     def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
         """Inputs that wait in shared memory go there from their registers, at a row's ends."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from collections.abc import Mapping as MappingOf
 
+import tvm
 import tvm_ffi
 from tvm import tirx
 
@@ -41,11 +42,17 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
+from tvm_stitch.stages.visit import mapped
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Number = Callable[[Expr], Expr]  # step -> of its vector among those of a tile
 Here = Callable[[Expr], Expr]  # an expression of ROW and COLUMN -> what it is at an element
+Held = Callable[[Expr], Expr | None]  # a load that an index is made of -> what registers hold of it
 Fragments = dict[AddressKey, tuple[Var, Element]]  # tiles by an address's key
+
+
+def _nothing(_load: Expr) -> None:
+    return None
 
 
 class Access:
@@ -253,17 +260,25 @@ class Access:
         first = {ROW: position.row, COLUMN: position.column(step, int64(0))}
         return LaneIndices(self.writer, COLUMN, first, vector, self.frame.analyzer, exprs).at
 
-    def load(self, address: Address, here: Here) -> Expr:
-        """A load of one element; loads inside of its index are redirected as well."""
-        index, size = here(self.flat_index(address)), constant(buffer_size(address.buffer))
+    def load(self, address: Address, here: Here, held: Held = _nothing) -> Expr:
+        """A load of one element; loads inside of its index are redirected as well, or held."""
+        index, size = here(self.flat_index(address, held)), constant(buffer_size(address.buffer))
         is_small = size is not None and size <= MOST_NARROW
         if address.from_memory and address.guard is None and is_small:
             index = as_int64(self.writer.value("place", counted_in_int32(index)))
         return self.views[address.buffer][index]
 
-    def flat_index(self, address: Address) -> Expr:
-        """An address in terms of ROW, COLUMN and what flat views hold."""
-        return self.redirected(address.computed)
+    def flat_index(self, address: Address, held: Held = _nothing) -> Expr:
+        """An address in terms of ROW, COLUMN, and what flat views and registers hold."""
+
+        def known(load: Expr) -> Expr:
+            found = held(load)
+            return load if found is None else found
+
+        index = address.computed
+        if address.from_memory:
+            index = mapped(index, (tvm.ir.TensorLoad, known), pre=True)
+        return self.redirected(index)
 
     def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
@@ -274,17 +289,18 @@ class Access:
         stage: Stage,
         known: Callable[[Read], Expr | None],
         here: Here,
+        held: Held = _nothing,
         filled: Container[AddressKey] = (),
     ) -> Expr:
         """A stage's value at an element, loads replaced by what is known of them.
 
-        Those of vectors that are filled stand in no branches.
+        What indices are read from may be held as well; vectors that are filled need no branches.
         """
         axes = self.frame.axes(stage)
         replacements: dict[int, Expr] = {}
         for read in stage.reads:
             found, address = known(read), self.frame.address(stage, read)
-            replacements[read.key] = self.load(address, here) if found is None else found
+            replacements[read.key] = self.load(address, here, held) if found is None else found
             if found is not None and address.key in filled:
                 branch = branches(stage)[read.key]
                 replacements[handle(branch.call)] = replaced(branch.loaded, replacements, axes)

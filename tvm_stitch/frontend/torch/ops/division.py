@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ def _quotient(
     if rounding_mode is None:
         of = wide(to)
         divide = _op.divide
-        if isinstance(right, int | float) and _by_reciprocal(right, to):
+        if isinstance(right, int | float) and right == 0:  # which TVM refuses to divide by
+            divide, right = _op.multiply, math.copysign(math.inf, right)
+        elif isinstance(right, int | float) and _by_reciprocal(right, to):
             divide, right = _op.multiply, 1 / right
         return call.cast(call.emit(divide(call.operand(left, of), call.operand(right, of))), to)
     compute = _floor_quotient if rounding_mode == "floor" else _truncated_quotient
