@@ -45,6 +45,18 @@ def test_copies():
     check(functions, numbers(2, 3))
 
 
+def test_rolls():
+    def functions(x):
+        return (
+            x.roll(1, 0), x.roll((2, -1), (1, 2)), x.roll((3, 4), (1, 1)), x.roll(5),
+            x.roll(-25, 2), x.roll(0, 1) + 1,
+        )  # fmt: skip
+
+    converted = check(functions, numbers(2, 3, 4))
+    assert "take" not in converted.module.script()
+    check(lambda x: x.roll(3), torch.tensor(2.0))
+
+
 def test_padding_of_nothing_is_no_operator():
     graph = traced(lambda x: torch.constant_pad_nd(x, (0, 0, 0, 0)) * 2, numbers(2, 3)).graph
     (block,) = convert(graph).module["main"].body.blocks

@@ -163,3 +163,41 @@ def test_indices_are_read_where_there_are_some():
         return np.concatenate([x[:, at], np.zeros((ROWS, COLUMNS - 5))], 1)
 
     check(of(make, expected, ("float16", "int64"), values=[data, picks]), orders=2)
+
+
+@pytest.mark.parametrize("width", [21, 27])
+def test_branches_that_read_one_tensor_are_one_load(width):
+    """Rolled along both axes by joining parts: an element is at one of four places."""
+
+    def make(x):
+        def element(i, j):
+            lines = [
+                tirx.if_then_else(j < 2, x(row, j + (width - 2)), x(row, j - 2))
+                for row in (i + (ROWS - 4), i - 4)
+            ]
+            return tirx.if_then_else(i < 4, *lines).astype("float32") * 2
+
+        return te.compute((ROWS, width), element, name="rolled")
+
+    case = of(make, lambda x: np.roll(x, (4, 2), (0, 1)) * 2, shapes=((ROWS, width),))
+    check(case, orders=2)
+    source = cuda_of(the_kernel(case.module))
+    assert source[source.rindex("_out_ptr[8];") :].count("p0_ptr[") == 1
+
+
+def test_branches_of_several_tensors_or_asked_of_memory_stay():
+    def make(x, y):
+        def element(i, j):
+            chosen = tirx.if_then_else(i < 4, x(i, j + 1), y(i, j))
+            asked = tirx.if_then_else(y(i, j) > 0, x(i, j + 1), x(i, j))
+            return chosen + asked
+
+        return te.compute((ROWS, COLUMNS - 1), element, name="chosen")
+
+    def expected(x, y):
+        x, here, y = x[:, 1:], x[:, :-1], y[:, :-1]
+        rows = np.arange(ROWS)[:, None]
+        return np.where(rows < 4, x, y) + np.where(y > 0, x, here)
+
+    shapes = ((ROWS, COLUMNS), (ROWS, COLUMNS))
+    check(of(make, expected, ("float32", "float32"), shapes), orders=2)

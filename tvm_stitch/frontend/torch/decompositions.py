@@ -47,6 +47,7 @@ _CONVERTED = (
     _aten.embedding_dense_backward,
     _aten.im2col,
     _aten.lerp,
+    _aten.roll,
     _aten.select_scatter,
     _aten.unfold_backward,
     *(getattr(_aten, name) for name in PADDING),

@@ -1,8 +1,9 @@
 """Which loads along the columns are vectors: slices, concatenations, weights of a norm.
 
 In: the Addresses that a phase loads and the vector width of its thread. Out: what is loaded at once
-(VectorLoad), as wide as contiguity, alignment and the branches that loads stand in allow; and which
-numbers take the place of what is not loaded. Must not know threads.
+(VectorLoad), as wide as contiguity, alignment and the branches that loads stand in allow; which
+numbers take the place of what is not loaded; and which branches are one load of either place. Must
+not know threads.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,
+    Var,
     constant,
     dtype_of,
     element_bytes,
+    find_reads,
     handle,
+    replaced,
     substitute,
 )
 from tvm_stitch.stages.visit import walked
@@ -183,7 +187,7 @@ def branches(stage: Stage) -> dict[int, Branch]:
     found: dict[int, Branch] = {}
 
     def visit(call: tvm.ir.Call) -> None:
-        if not getattr(call.op, "name", "").endswith("if_then_else"):
+        if not _is_branch(call):
             return
         condition, then, otherwise = call.args
         load = then.value if isinstance(then, tirx.Cast) else then
@@ -221,3 +225,51 @@ def fill(frame: Frame, load: VectorLoad, reads: Iterable[tuple[Stage, Read]]) ->
             numbers.append(branches(stage)[read.key].number)
     alike = all(tvm_ffi.structural_equal(each, numbers[0]) for each in numbers)
     return numbers[0] if numbers and alike else None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A call whose branches, and theirs, are all loads of one buffer: a load of a chosen place."""
+
+    call: Expr
+    reads: tuple[Read, ...]
+
+    def place(self, places: Mapping[int, Expr], axes: Mapping[Var, Expr]) -> Expr:
+        """The place that is chosen of those of its reads, by their keys, by the stage's axes."""
+
+        def chosen(node: Expr) -> Expr:
+            if isinstance(node, tvm.ir.TensorLoad):
+                return places[handle(node)]
+            condition, then, otherwise = node.args
+            return tirx.Select(replaced(condition, {}, axes), chosen(then), chosen(otherwise))
+
+        return chosen(self.call)
+
+
+@memoized
+def choices(stage: Stage) -> tuple[Choice, ...]:
+    """Those of a stage, none of them part of another."""
+    found: list[Choice] = []
+    by_key = {read.key: read for read in stage.reads}
+
+    def leaves(node: Expr) -> list[Read] | None:
+        if isinstance(node, tvm.ir.TensorLoad):
+            return [by_key[handle(node)]]
+        if not isinstance(node, tvm.ir.Call) or not _is_branch(node) or find_reads(node.args[0]):
+            return None
+        then, otherwise = leaves(node.args[1]), leaves(node.args[2])
+        return None if then is None or otherwise is None else [*then, *otherwise]
+
+    def visit(call: tvm.ir.Call) -> object:
+        reads = leaves(call)
+        if reads is None or any(read.buffer != reads[0].buffer for read in reads):
+            return None
+        found.append(Choice(call, tuple(reads)))
+        return tvm_ffi.WalkResult.SKIP
+
+    walked(stage.value, (tvm.ir.Call, visit), pre=True)
+    return tuple(found)
+
+
+def _is_branch(call: tvm.ir.Call) -> bool:
+    return bool(getattr(call.op, "name", "").endswith("if_then_else"))

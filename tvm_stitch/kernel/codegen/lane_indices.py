@@ -214,6 +214,10 @@ class _AtLane:
             return moved if dtype_of(moved) == NARROW else None
         if not self._indices.is_narrow(node):
             return None
+        if isinstance(node, tirx.Select):
+            left, right = self._narrow(node.true_value), self._narrow(node.false_value)
+            known = left is not None and right is not None
+            return tirx.Select(self(node.condition), left, right) if known else None
         if isinstance(node, _INDICES):
             left, right = self._narrow(node.a), self._narrow(node.b)
             return None if left is None or right is None else type(node)(left, right)

@@ -15,7 +15,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, AddressKey, Frame
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, branches
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, branches, choices
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.lane_indices import LaneIndices
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
@@ -262,11 +262,17 @@ class Access:
 
     def load(self, address: Address, here: Here, held: Held = _nothing) -> Expr:
         """A load of one element; loads inside of its index are redirected as well, or held."""
-        index, size = here(self.flat_index(address, held)), constant(buffer_size(address.buffer))
-        is_small = size is not None and size <= MOST_NARROW
-        if address.from_memory and address.guard is None and is_small:
-            index = as_int64(self.writer.value("place", counted_in_int32(index)))
+        index = here(self.flat_index(address, held))
+        if address.from_memory and address.guard is None:
+            return self._load_at(address.buffer, index)
         return self.views[address.buffer][index]
+
+    def _load_at(self, buffer: Var, index: Expr) -> Expr:
+        """A load from a place that is worked out before, in 32 bits where these count it."""
+        size = constant(buffer_size(buffer))
+        if size is not None and size <= MOST_NARROW:
+            index = as_int64(self.writer.value("place", counted_in_int32(index)))
+        return self.views[buffer][index]
 
     def flat_index(self, address: Address, held: Held = _nothing) -> Expr:
         """An address in terms of ROW, COLUMN, and what flat views and registers hold."""
@@ -297,8 +303,10 @@ class Access:
         What indices are read from may be held as well; vectors that are filled need no branches.
         """
         axes = self.frame.axes(stage)
-        replacements: dict[int, Expr] = {}
+        replacements = self._chosen(stage, known, here)
         for read in stage.reads:
+            if read.key in replacements:
+                continue
             found, address = known(read), self.frame.address(stage, read)
             replacements[read.key] = self.load(address, here, held) if found is None else found
             if found is not None and address.key in filled:
@@ -306,6 +314,21 @@ class Access:
                 replacements[handle(branch.call)] = replaced(branch.loaded, replacements, axes)
         value = replaced(stage.value, replacements, axes)
         return widened(here(self.redirected(value)))
+
+    def _chosen(
+        self, stage: Stage, known: Callable[[Read], Expr | None], here: Here
+    ) -> dict[int, Expr]:
+        """Loads of one of several places of a buffer, by the keys of their branches and reads."""
+        found: dict[int, Expr] = {}
+        for choice in choices(stage):
+            addresses = {read.key: self.frame.address(stage, read) for read in choice.reads}
+            reads_memory = any(address.from_memory for address in addresses.values())
+            if not reads_memory and all(known(read) is None for read in choice.reads):
+                places = {key: self.flat_index(address) for key, address in addresses.items()}
+                place = choice.place(places, self.frame.axes(stage))
+                load = self._load_at(choice.reads[0].buffer, here(place))
+                found |= dict.fromkeys((handle(choice.call), *places), load)
+        return found
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""

@@ -5,7 +5,8 @@ The graph is functional, so that a view is a value like others; its shape is wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -254,6 +255,39 @@ def _flip(call: Call, x: Expr, along: Sequence[int]) -> Expr:
     return x if not turned else call.te(body, x)
 
 
+def _roll(call: Call, x: Expr, shifts: Sequence[Number], along: Sequence[int] = ()) -> Expr:
+    """What is moved over the end of a dimension comes in at its beginning."""
+    if not along:  # of all elements, one after the other
+        flat = call.emit(_op.reshape(x, [math.prod(dims(x))]))
+        return call.emit(_op.reshape(_rolled(call, flat, {0: shifts[0]}), call.shape))
+    moved: dict[int, Number] = {}
+    for axis, shift in zip(along, shifts, strict=True):
+        moved[axis % rank(x)] = moved.get(axis % rank(x), 0) + shift
+    return _rolled(call, x, moved)
+
+
+def _rolled(call: Call, x: Expr, shifts: Mapping[int, Number]) -> Expr:
+    extents = dims(x)
+
+    def body(tensor: te.Tensor) -> te.Tensor:
+        def from_where(axis: int, index: Any) -> Any:
+            extent, shift = extents[axis], shifts.get(axis, 0)
+            if not (isinstance(extent, int) and isinstance(shift, int)):
+                moved = index - immediate(shift, "int64")
+                return tirx.floormod(moved, immediate(extent, "int64"))
+            shift = shift % extent if extent else 0
+            if not shift:
+                return index
+            return tirx.Select(index < shift, index + (extent - shift), index - shift)
+
+        def element(*at: Any) -> Any:
+            return tensor(*(from_where(axis, index) for axis, index in enumerate(at)))
+
+        return te.compute(extents, element, name="roll")
+
+    return call.te(body, x)
+
+
 def _repeat(call: Call, x: Expr, times: Sequence[Number]) -> Expr:
     """Each dimension so many times over: a broadcast and a reshape."""
     extents = [*[1] * (len(times) - rank(x)), *dims(x)]
@@ -343,6 +377,7 @@ OPERATORS: dict[str, Converter] = {
     "lift_fresh_copy": _same,
     "permute": _permute,
     "repeat": _repeat,
+    "roll": _roll,
     "reshape": _reshape,
     "select.int": _select,
     "slice.Tensor": _slice,
