@@ -50,7 +50,7 @@ class LaneIndices:
         self._divisors = self._divisors_of(known)
         self._moving: dict[tvm_ffi.StructuralKey, tuple[Expr, Moves]] = {}
         if self._divisors:
-            self._last = {d: self._is_last(d) for d in self._divisors}
+            self._carries = {d: self._carry(d) for d in self._divisors}
             for expr in known:
                 mapped(expr, *((kind, self._found) for kind in _LINEAR), pre=True)
 
@@ -69,8 +69,11 @@ class LaneIndices:
         """The largest other divisor of which this is a multiple."""
         return max((d for d in self._divisors if d < divisor and divisor % d == 0), default=None)
 
-    def _is_last(self, divisor: int) -> Expr:
-        """Of the vector's first lane, how far it is inside of the divisor's inner one's digit."""
+    def _carry(self, divisor: int) -> Expr:
+        """Write what tells when the next quotient comes, of the first lane.
+
+        That is the rest, or whether the next quotient by the inner divisor is a carry.
+        """
         inner = self._inner(divisor)
         if inner is None:
             rest = tirx.floormod(self.first[self.counter], divisor)
@@ -131,15 +134,15 @@ class LaneIndices:
         """Write for each divisor whether the quotient is the next one."""
         found: dict[int, Expr] = {}
         for divisor in self._divisors:
-            inner, last = self._inner(divisor), self._last[divisor]
+            inner, carry = self._inner(divisor), self._carries[divisor]
             if inner is None:
                 # Of lanes between multiples of what divides both, all have the same quotient, and
                 # the CUDA compiler loads once for them.
                 alike = gcd(divisor, self.lanes)
                 begin = tirx.floordiv(lane, alike) * alike
-                is_next = last + begin.astype(dtype_of(last)) >= divisor
+                is_next = carry + begin.astype(dtype_of(carry)) >= divisor
             else:
-                is_next = tirx.And(found[inner], last)
+                is_next = tirx.And(found[inner], carry)
             found[divisor] = self.writer.value("is_next", is_next)
         return found
 
@@ -168,9 +171,11 @@ class _AtLane:
         return substitute(expr, self._here)
 
     def _placed(self, node: Expr) -> Expr:
-        """Write a node that moves, or is made of such; TVM knows no bounds of what is written, so
-        that all of what 32 bits hold is written at once."""
-        if dtype_of(node) != WIDE or not self._moves(node):
+        """Write a node that moves or is made of such.
+
+        TVM knows no bounds of what is written: as much as 32 bits hold is written at once.
+        """
+        if dtype_of(node) != WIDE or not self._is_made_of_moving(node):
             return node
         key = tvm_ffi.StructuralKey(node)
         if key not in self._known:
@@ -181,7 +186,7 @@ class _AtLane:
             self._known[key] = as_int64(self._writer.value("at_lane", value))
         return self._known[key]
 
-    def _moves(self, node: Expr) -> bool:
+    def _is_made_of_moving(self, node: Expr) -> bool:
         found: list[Expr] = []
 
         def visit(part: Expr) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from collections.abc import Mapping as MappingOf
+from functools import partial
 
 import tvm
 import tvm_ffi
@@ -148,21 +149,24 @@ class Access:
             for access in load.accesses:
                 guard, first = access.guard_at(row, column), own + access.first
                 # One place for all lanes: contiguity was proven, TVM need not find it again.
-                start = load.at(row, column) + access.first
-
-                def copy(writer: Writer, access=access, first=first, start=start) -> None:
-                    place = self._scalar(start, access.width)
-                    with writer.vectorized(access.width, "lane") as lane:
-                        writer.store(tile, first + lane, self.redirected(view[place + lane]))
-
+                copy = partial(
+                    self._load_lanes, view, load.at(row, column) + access.first, tile, first
+                )
                 if fill is None or guard is None:
                     with self.writer.when(guard):
-                        copy(self.writer)
+                        copy(access.width, self.writer)
                     continue
                 with self.writer.branch(guard) as (then, otherwise):
-                    copy(then)
+                    copy(access.width, then)
                     with otherwise.unrolled(access.width, "lane") as lane:
                         otherwise.store(tile, first + lane, fill)
+
+    def _load_lanes(
+        self, view: Var, start: Expr, tile: Var, first: Expr, width: int, writer: Writer
+    ) -> None:
+        place = self._scalar(start, width)
+        with writer.vectorized(width, "lane") as lane:
+            writer.store(tile, first + lane, self.redirected(view[place + lane]))
 
     def fragments_of(self, load: VectorLoad, tile: Var, number: Number) -> Fragments:
         """Where a tile has what such a load serves, by the number of a step's vector in it."""
