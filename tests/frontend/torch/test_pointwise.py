@@ -113,20 +113,10 @@ def test_division(mode):
     check(functions, x, torch.tensor([-2.5]), torch.arange(-9, 10))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("by", [3, 7.0, -9, 49])
-def test_halves_are_multiplied_by_the_reciprocal_of_a_number(dtype, by):
-    x = torch.arange(-256, 257).to(dtype)
-    converted = check(lambda x: x / by, x)
-    assert (run(converted, (x,))[0] == (x.double() / by).to(dtype)).all()
-    assert "divide" not in converted.module.script()
-
-
-def test_wider_numbers_are_divided():
-    x = torch.arange(-256.0, 257.0)
-    assert (run(check(lambda x: x / 3, x), (x,))[0] == x / 3).all()
-    check(lambda x: (x / 1e-40, x / 0.0, x / -0.0), x.half())
-    check(lambda x: (x / 0, x / -0.0), x)
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_numbers_that_are_or_round_to_zero_divide(dtype):
+    x = torch.arange(-8.0, 9.0).to(dtype)
+    check(lambda x: (x / 1e-40, x / 0.0, x / -0.0, x / 0), x)
 
 
 def test_rests():

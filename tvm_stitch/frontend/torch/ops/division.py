@@ -10,9 +10,7 @@ from tvm import relax, tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, is_float, wide
-from tvm_stitch.frontend.torch.dtypes import HALVES
 from tvm_stitch.frontend.torch.ops.precise import library
-from tvm_stitch.stages.stage import dtype_of
 
 _op = relax.op
 _fmod = library("fmod")
@@ -25,34 +23,12 @@ def _quotient(
     if not is_float(to):
         return _whole_quotient(call, left, right, rounding_mode)
     if rounding_mode is None:
-        of = wide(to)
-        divide = _op.divide
+        of, divide = wide(to), _op.divide
         if isinstance(right, int | float) and right == 0:  # which TVM refuses to divide by
             divide, right = _op.multiply, math.copysign(math.inf, right)
-        elif isinstance(right, int | float) and _by_reciprocal(right, to):
-            divide, right = _op.multiply, 1 / right
         return call.cast(call.emit(divide(call.operand(left, of), call.operand(right, of))), to)
     compute = _floor_quotient if rounding_mode == "floor" else _truncated_quotient
     return call.pointwise(compute, left, right, of=wide(to), to=to)
-
-
-def divided(value: Any, by: Any, to: str) -> Any:
-    """A quotient in TIR, by an integer expression or a number, that becomes a `to`."""
-    of = dtype_of(value)
-    if not isinstance(by, int | float):
-        return value / by.astype(of)
-    if _by_reciprocal(by, to):
-        return value * tirx.const(1 / by, of)
-    return value / tirx.const(float(by), of)
-
-
-def _by_reciprocal(number: float, to: str) -> bool:
-    """Whether a quotient by a number is its product with the reciprocal, as PyTorch's on a GPU.
-
-    It is rounded to a half: what is lost before are 2 ** -24 of it. A division takes a GPU ten
-    instructions and a branch.
-    """
-    return to in HALVES and 2.0**-100 < abs(number) < 2.0**100
 
 
 def _whole_quotient(call: Call, left: Expr, right: Expr | Number, mode: str | None) -> Expr:

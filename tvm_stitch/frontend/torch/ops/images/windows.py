@@ -23,7 +23,6 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.ops.division import divided
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows, share_of
 from tvm_stitch.stages.extremes import is_nan
 from tvm_stitch.stages.stage import dtype_of
@@ -123,14 +122,15 @@ def _mean_of_windows(
     """The sum of each window by how many elements it has, those of the padding counted or not."""
     to, of = call.dtype, wide(call.dtype)
     window = _window(call, x, to, kernel_size, stride, padding, (1,))
-    count = window.counting(count_include_pad, ceil_mode, divisor_override)
 
     def mean(source: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
             total, nothing = tirx.const(0.0, of), tirx.const(0.0, of)
             for inside, place, _number in window.places(at):
                 total += tirx.if_then_else(inside, source(*place).astype(of), nothing)
-            return divided(total, count(at), to).astype(to)
+            if divisor_override is not None:
+                return (total / tirx.const(float(divisor_override), of)).astype(to)
+            return (total / window.count(at, count_include_pad).astype(of)).astype(to)
 
         return te.compute(call.shape, element, name="mean")
 
@@ -209,14 +209,16 @@ def _gradient_of_mean(
     divisor_override: int | None,
 ) -> Expr:
     """Of each element, its share of the gradients of windows that have it."""
-    window = _window(call, x, call.dtype, kernel_size, stride, padding, (1,))
-    count = window.counting(count_include_pad, ceil_mode, divisor_override)
+    window, of = _window(call, x, call.dtype, kernel_size, stride, padding, (1,)), wide(call.dtype)
 
     def gathered(
         given: te.Tensor, _at: Sequence[Any], place: list[Any], _offsets: Sequence[Any]
     ) -> Any:
-        value = given(*place).astype(wide(call.dtype))
-        return divided(value, count(place), call.dtype)
+        if divisor_override is None:
+            shared = window.count(place, count_include_pad).astype(of)
+        else:
+            shared = tirx.const(float(divisor_override), of)
+        return given(*place).astype(of) / shared
 
     return _gathered(call, window, gathered, gradient)
 
@@ -359,15 +361,6 @@ class _Window:
             place = [*at]
             place[self.first : self.first + 2] = [one.number for one in both]
             yield inside, place, [one.offset for one in both]
-
-    def counting(
-        self, padded: bool, ceil_mode: bool, stated: int | None
-    ) -> Callable[[Sequence[Any]], Any]:
-        """By how many elements the one at a place is divided: a number, where all have as many."""
-        inside = padded or not any(self._padding)
-        if stated is None and inside and not ceil_mode:
-            stated = self._size[0] * self._size[1]
-        return lambda at: self.count(at, padded) if stated is None else stated
 
     def count(self, at: Sequence[Any], padded: bool) -> Any:
         """How many elements a window has without dilation, `padded` those around the plane too.
