@@ -39,6 +39,7 @@ from tvm_stitch.stages.stage import (
     buffer_size,
     constant,
     dtype_of,
+    find_reads,
     handle,
     replaced,
     substitute,
@@ -50,6 +51,12 @@ Number = Callable[[Expr], Expr]  # step -> of its vector among those of a tile
 Here = Callable[[Expr], Expr]  # an expression of ROW and COLUMN -> what it is at an element
 Held = Callable[[Expr], Expr | None]  # a load that an index is made of -> what registers hold of it
 Fragments = dict[AddressKey, tuple[Var, Element]]  # tiles by an address's key
+
+
+def is_narrow(buffer: Var) -> bool:
+    """Whether 32 bits count its elements."""
+    size = constant(buffer_size(buffer))
+    return size is not None and size <= MOST_NARROW
 
 
 def _nothing(_load: Expr) -> None:
@@ -142,16 +149,14 @@ class Access:
 
         What is not loaded has a number to fill it, or is not used.
         """
-        view, row, vector = self.views[load.address.buffer], self.position.row, self.mapping.vector
+        row, vector = self.position.row, self.mapping.vector
         with self.writer.unrolled(vector // load.lanes, "part") as part:
             column = self.position.column(step, part * load.lanes)
             own = number * load.elements(vector) + part * load.size
             for access in load.accesses:
                 guard, first = access.guard_at(row, column), own + access.first
-                # One place for all lanes: contiguity was proven, TVM need not find it again.
-                copy = partial(
-                    self._load_lanes, view, load.at(row, column) + access.first, tile, first
-                )
+                start = load.at(row, column) + access.first
+                copy = partial(self._load_lanes, load.address.buffer, start, tile, first)
                 if fill is None or guard is None:
                     with self.writer.when(guard):
                         copy(access.width, self.writer)
@@ -162,11 +167,12 @@ class Access:
                         otherwise.store(tile, first + lane, fill)
 
     def _load_lanes(
-        self, view: Var, start: Expr, tile: Var, first: Expr, width: int, writer: Writer
+        self, buffer: Var, start: Expr, tile: Var, first: Expr, width: int, writer: Writer
     ) -> None:
-        place = self._scalar(start, width)
+        # One place for all lanes: contiguity was proven, TVM need not find it again.
+        place = self._vector_place(buffer, start, width, writer)
         with writer.vectorized(width, "lane") as lane:
-            writer.store(tile, first + lane, self.redirected(view[place + lane]))
+            writer.store(tile, first + lane, self.views[buffer][place + lane])
 
     def fragments_of(self, load: VectorLoad, tile: Var, number: Number) -> Fragments:
         """Where a tile has what such a load serves, by the number of a step's vector in it."""
@@ -177,20 +183,23 @@ class Access:
 
         return {key: (tile, element(key)) for key in load.slots}
 
-    def _scalar(self, start: Expr, width: int) -> Expr:
-        """Where a vector starts, kept from TVM's simplifier if it chooses between places.
+    def _vector_place(self, buffer: Var, start: Expr, width: int, writer: Writer) -> Expr:
+        """Where a vector starts, by its number where TVM would not see what that is worth.
 
-        That adds the lanes to each of them, and of places for all lanes CUDA has no type. What is
-        kept is the number of the vector: alignment stays to be seen. Known sizes leave no choice
-        that TVM would not fold.
+        Indices that are read stay in 32 bits if the buffer lets them. Where it chooses between
+        places, TVM adds the lanes to each of them, and of places for all lanes CUDA has no type;
+        known sizes leave no choice that TVM would not fold. Alignment stays to be seen.
         """
+        place = self.redirected(start)
+        if find_reads(start) and is_narrow(buffer):
+            place = as_int64(writer.value("place", counted_in_int32(place)))
+            return tirx.floordiv(place, width) * width
         chosen: list[Expr] = []
         tvm_ffi.structural_walk(start, (tirx.Select, chosen.append))
         space = self.program.space
         if not chosen or None not in map(constant, (space.rows, space.columns)):
-            return start
-        number = tirx.floordiv(self.redirected(start), int64(width))
-        return self.writer.value("vector", number) * width
+            return place
+        return writer.value("vector", tirx.floordiv(place, int64(width))) * width
 
     def copy_in(
         self,
@@ -273,8 +282,7 @@ class Access:
 
     def _load_at(self, buffer: Var, index: Expr) -> Expr:
         """A load from a place that is worked out before, in 32 bits where these count it."""
-        size = constant(buffer_size(buffer))
-        if size is not None and size <= MOST_NARROW:
+        if is_narrow(buffer):
             index = as_int64(self.writer.value("place", counted_in_int32(index)))
         return self.views[buffer][index]
 
