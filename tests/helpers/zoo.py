@@ -83,6 +83,16 @@ def graph_of(inputs: list[tuple], build: Callable, expected: Callable) -> Case:
     return g.case(build, expected(*arrays))
 
 
+def te_module(make: Callable, *params: relax.Var) -> tvm.IRModule:
+    """A module of one TE function of its parameters."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(builder.call_te(make, *params))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
 def softmax64(x: Array, axis: int = -1) -> Array:
     exps = np.exp(x - x.max(axis, keepdims=True))
     return exps / exps.sum(axis, keepdims=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, check, fallbacks
+from tvm import tirx
 from tvm.relax import op
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -11,8 +12,9 @@ from tvm.script import tirx as T
 from zoo import Case, graph_of, softmax64
 
 import tvm_stitch
+from tvm_stitch.stages.indices import counted_in_int32
 from tvm_stitch.stages.read_stages import read_stages
-from tvm_stitch.stages.stage import find_reads, flatten
+from tvm_stitch.stages.stage import find_reads, flatten, substitute
 
 ROWS = np.array([2, 0, 9, 2], "int32")
 X = np.random.default_rng(0).standard_normal((8, 16)).astype("float32")
@@ -151,3 +153,23 @@ def test_functions_that_count_otherwise_than_their_neighbours():
     assert "unlike the TIR of its neighbours" in reasons["mirrored"]
     assert "no int64" in reasons["halved"]
     assert isinstance(tvm_stitch.compile(Mixed, H200), tvm.relax.VMExecutable)
+
+
+def test_what_wraps_around_in_32_bits_wraps_back():
+    """An index that fits may be made of numbers that do not: only their last 32 bits count."""
+    far, near = 2**40 + 5, 2**40 - 7
+    large = tirx.IntImm("int64", far)
+    x = tirx.Var("x", "int32")
+    wide = tirx.Select(x < 1, large - tirx.Cast("int64", x), tirx.Cast("int64", x) * 3) - near
+    narrow = counted_in_int32(wide)
+    assert str(narrow.ty.dtype) == "int32"
+    found = tvm.sym.Analyzer().simplify(substitute(narrow, {x: tirx.IntImm("int32", 0)}))
+    assert int(found.value) == far - near
+
+
+def test_extremes_are_of_32_bits_where_all_parts_are():
+    x, y = tirx.Var("x", "int32"), tirx.Var("y", "int64")
+    wide = tirx.Max(tirx.Cast("int64", x), y)
+    assert isinstance(counted_in_int32(wide), tirx.Cast)
+    narrow = counted_in_int32(wide, (tirx.Max,))
+    assert isinstance(narrow, tirx.Max) and narrow.a.same_as(x)

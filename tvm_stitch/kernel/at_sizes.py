@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from tvm_stitch.stages.indices import counted_in_int32
 from tvm_stitch.stages.stage import (
     Expr,
     Var,
@@ -34,6 +35,10 @@ _ARITHMETIC: dict[type, Callable[[Expr, Expr], Expr]] = {
     tirx.Min: tirx.min,
     tirx.Max: tirx.max,
 }
+
+
+# What extremes of integers are computed of, as legalisation writes those of 32 bits.
+_EXTREMES = (tirx.Min, tirx.Max, tirx.Sub)
 
 
 def symbols_of(func: tirx.PrimFunc) -> list[Var]:
@@ -128,7 +133,7 @@ def _in_narrow(block: s_tir.SBlock, narrow: Set[Var]) -> s_tir.SBlock:
     if store.buffer in narrow:
         limit = tirx.max_value if isinstance(value, tirx.Min) else tirx.min_value
         init = tirx.BufferStore(store.buffer, limit("int32"), init.indices)
-        value = _in_32_bits(value)
+        value = counted_in_int32(value, _EXTREMES)
     body = tirx.BufferStore(store.buffer, value, store.indices)
     return s_tir.SBlock(block.iter_vars, block.reads, block.writes, block.name_hint, body, init)
 
@@ -168,25 +173,10 @@ def _keeps_small(block: s_tir.SBlock) -> bool:
 
 
 def _is_small(expr: Expr, analyzer: tvm.sym.Analyzer) -> bool:
-    """Whether 32 bits hold an integer and what it is computed of, as _in_32_bits computes it."""
+    """Whether 32 bits hold an integer and what is counted in them of what it is computed of."""
     if isinstance(expr, tirx.Select):
         return all(_is_small(each, analyzer) for each in (expr.true_value, expr.false_value))
-    if isinstance(expr, tirx.Sub) and not all(_is_small(e, analyzer) for e in (expr.a, expr.b)):
+    if isinstance(expr, _EXTREMES) and not all(_is_small(e, analyzer) for e in (expr.a, expr.b)):
         return False
     bound = analyzer.const_int_bound(expr)
     return bound.min_value >= -(2**31) and bound.max_value < 2**31
-
-
-def _in_32_bits(expr: Expr) -> Expr:
-    """An integer of 64 bits, which 32 hold, written as legalisation writes those of 32."""
-    if isinstance(expr, tirx.Select):
-        return tirx.Select(
-            expr.condition, _in_32_bits(expr.true_value), _in_32_bits(expr.false_value)
-        )
-    if isinstance(expr, tirx.Min | tirx.Max | tirx.Sub):
-        return _ARITHMETIC[type(expr)](_in_32_bits(expr.a), _in_32_bits(expr.b))
-    if isinstance(expr, tirx.Cast) and dtype_of(expr.value) == "int32":
-        return expr.value
-    if isinstance(expr, tirx.IntImm):
-        return tirx.IntImm("int32", expr.value)
-    return expr.astype("int32")

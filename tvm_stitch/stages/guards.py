@@ -21,6 +21,11 @@ Interval = tuple[int | None, int | None]
 MOST_CONDITIONS = 8
 
 
+def is_branch(call: Any) -> bool:
+    """Whether a call takes one of two values, and computes no other."""
+    return bool(getattr(call.op, "name", "").endswith("if_then_else"))
+
+
 @dataclass(frozen=True, eq=False)
 class Guard:
     """What must hold in a branch: its own condition, and those of the branches around it."""

@@ -17,6 +17,7 @@ from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 
 NARROW, WIDE = "int32", "int64"
 MOST_NARROW = (1 << 31) - 1
+WRAPPING = (tirx.Add, tirx.Sub, tirx.Mul)
 _ARITHMETIC = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod,
     tirx.Min, tirx.Max,
@@ -74,21 +75,23 @@ def _wide(expr: Expr) -> Expr | None:
     return expr.value if is_narrowed else None
 
 
-def counted_in_int32(index: Expr) -> Expr:
-    """An index that is known to fit, in 32 bits: what it is made of then may wrap around.
+def counted_in_int32(number: Expr, through: tuple[type[Any], ...] = WRAPPING) -> Expr:
+    """An integer that 32 bits hold, in 32 bits: casts move inwards through Select and these.
 
     TVM narrows by the bounds of every part, and knows none of a number that is read from memory.
+    Sums and products come out right whatever their parts are, for what wraps around wraps back;
+    of anything else 32 bits must hold the parts as well.
     """
-    if isinstance(index, tirx.IntImm):
-        return tirx.IntImm(NARROW, index.value)
-    if isinstance(index, tirx.Cast) and dtype_of(index.value) == NARROW:
-        return index.value
-    if isinstance(index, tirx.Select):
-        ways = counted_in_int32(index.true_value), counted_in_int32(index.false_value)
-        return tirx.Select(index.condition, *ways)
-    if isinstance(index, tirx.Add | tirx.Sub | tirx.Mul):
-        return type(index)(counted_in_int32(index.a), counted_in_int32(index.b))
-    return _narrow(index)
+    if isinstance(number, tirx.IntImm):
+        return tirx.IntImm(NARROW, (number.value + MOST_NARROW + 1) % (1 << 32) - MOST_NARROW - 1)
+    if isinstance(number, tirx.Cast) and dtype_of(number.value) == NARROW:
+        return number.value
+    if isinstance(number, tirx.Select):
+        ways = (counted_in_int32(way, through) for way in (number.true_value, number.false_value))
+        return tirx.Select(number.condition, *ways)
+    if isinstance(number, through):
+        return type(number)(*(counted_in_int32(part, through) for part in (number.a, number.b)))
+    return _narrow(number)
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.stages.guards import Guard
+from tvm_stitch.stages.guards import Guard, is_branch
 from tvm_stitch.stages.memoized import memoized_for_copies, memoized_of_buffer
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of
 from tvm_stitch.stages.visit import mapped, walked
@@ -329,7 +329,7 @@ def _loads_and_branches(expr: Expr, guard: Guard | None) -> Iterator[_Part]:
     found: list[Expr] = []
 
     def branch(call: Expr) -> object:
-        if not getattr(call.op, "name", "").endswith("if_then_else"):
+        if not is_branch(call):
             return None
         found.append(call)
         return tvm_ffi.WalkResult.SKIP

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from check import check, cuda_of, schedule_by, the_kernel
 from tvm import relax, te, tirx
-from zoo import Case, rounded
+from zoo import Case, rounded, te_module
 
 from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -28,13 +28,8 @@ def of(make, expected, dtypes=("float16",), shapes=((ROWS, COLUMNS),), values=No
         relax.Var(f"p{number}", relax.TensorType(array.shape, dtype))
         for number, (array, dtype) in enumerate(zip(arrays, dtypes, strict=True))
     ]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        with builder.dataflow():
-            output = builder.emit_output(builder.call_te(make, *params))
-        builder.emit_func_output(output)
     wide = [a.astype("float64") if a.dtype != np.int64 else a for a in map(np.asarray, arrays)]
-    return Case(builder.get(), tuple(arrays), (expected(*wide),))
+    return Case(te_module(make, *params), tuple(arrays), (expected(*wide),))
 
 
 def above(x, i, j, number, wide="float32"):

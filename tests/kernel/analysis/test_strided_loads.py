@@ -12,7 +12,7 @@ from check import check, program_of, schedule_by, schedule_of, the_kernel
 from tvm import relax, te, tirx
 from tvm.relax import op
 from twins_verified import verify_module
-from zoo import Case, graph, rounded
+from zoo import Case, graph, rounded, te_module
 
 from tvm_stitch.kernel.analysis.profile import rows_profile
 from tvm_stitch.kernel.ir.mapping import Flat
@@ -45,12 +45,7 @@ def windows_module(dtype, shape, size, stride, pad, axes=(1, 2)):
 
         return te.compute(extents, element, name="largest")
 
-    builder, x = relax.BlockBuilder(), relax.Var("p0", relax.TensorType(shape, dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            output = builder.emit_output(builder.call_te(largest, x))
-        builder.emit_func_output(output)
-    return builder.get()
+    return te_module(largest, relax.Var("p0", relax.TensorType(shape, dtype)))
 
 
 def windows(dtype, shape, size, stride, pad, axes=(1, 2)) -> Case:

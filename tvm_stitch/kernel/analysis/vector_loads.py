@@ -28,6 +28,7 @@ from tvm_stitch.kernel.analysis.addressing import (
 )
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.stages.bfloat16_constants import by_bits
+from tvm_stitch.stages.guards import is_branch
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
     Expr,
@@ -187,7 +188,7 @@ def branches(stage: Stage) -> dict[int, Branch]:
     found: dict[int, Branch] = {}
 
     def visit(call: tvm.ir.Call) -> None:
-        if not _is_branch(call):
+        if not is_branch(call):
             return
         condition, then, otherwise = call.args
         load = then.value if isinstance(then, tirx.Cast) else then
@@ -255,7 +256,7 @@ def choices(stage: Stage) -> tuple[Choice, ...]:
     def leaves(node: Expr) -> list[Read] | None:
         if isinstance(node, tvm.ir.TensorLoad):
             return [by_key[handle(node)]]
-        if not isinstance(node, tvm.ir.Call) or not _is_branch(node) or find_reads(node.args[0]):
+        if not isinstance(node, tvm.ir.Call) or not is_branch(node) or find_reads(node.args[0]):
             return None
         then, otherwise = leaves(node.args[1]), leaves(node.args[2])
         return None if then is None or otherwise is None else [*then, *otherwise]
@@ -269,7 +270,3 @@ def choices(stage: Stage) -> tuple[Choice, ...]:
 
     walked(stage.value, (tvm.ir.Call, visit), pre=True)
     return tuple(found)
-
-
-def _is_branch(call: tvm.ir.Call) -> bool:
-    return bool(getattr(call.op, "name", "").endswith("if_then_else"))

@@ -6,7 +6,7 @@ into a Writer. Must not know phases, nor what is kept between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from collections.abc import Mapping as MappingOf
 from functools import partial
 
@@ -308,7 +308,7 @@ class Access:
         known: Callable[[Read], Expr | None],
         here: Here,
         held: Held = _nothing,
-        filled: Container[AddressKey] = (),
+        filled: Collection[AddressKey] = (),
     ) -> Expr:
         """A stage's value at an element, loads replaced by what is known of them.
 
@@ -319,9 +319,11 @@ class Access:
         for read in stage.reads:
             if read.key in replacements:
                 continue
-            found, address = known(read), self.frame.address(stage, read)
-            replacements[read.key] = self.load(address, here, held) if found is None else found
-            if found is not None and address.key in filled:
+            found = known(read)
+            if found is None:
+                found = self.load(self.frame.address(stage, read), here, held)
+            replacements[read.key] = found
+            if filled and self.frame.address(stage, read).key in filled:
                 branch = branches(stage)[read.key]
                 replacements[handle(branch.call)] = replaced(branch.loaded, replacements, axes)
         value = replaced(stage.value, replacements, axes)

@@ -271,11 +271,13 @@ def _rolled(call: Call, x: Expr, shifts: Mapping[int, Number]) -> Expr:
 
     def body(tensor: te.Tensor) -> te.Tensor:
         def from_where(axis: int, index: Any) -> Any:
-            extent, shift = extents[axis], shifts.get(axis, 0)
+            if axis not in shifts:
+                return index
+            extent, shift = extents[axis], shifts[axis]
             if not (isinstance(extent, int) and isinstance(shift, int)):
                 moved = index - immediate(shift, "int64")
                 return tirx.floormod(moved, immediate(extent, "int64"))
-            shift = shift % extent if extent else 0
+            shift = shift % max(extent, 1)
             if not shift:
                 return index
             return tirx.Select(index < shift, index + (extent - shift), index - shift)
@@ -377,8 +379,8 @@ OPERATORS: dict[str, Converter] = {
     "lift_fresh_copy": _same,
     "permute": _permute,
     "repeat": _repeat,
-    "roll": _roll,
     "reshape": _reshape,
+    "roll": _roll,
     "select.int": _select,
     "slice.Tensor": _slice,
     "split.Tensor": _split,
