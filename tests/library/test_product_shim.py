@@ -51,7 +51,7 @@ def multiply(
         1, batch, rows, columns, depth,
         0, int(left_by_depth), left.shape[2], rows * depth, 0,
         0, int(right_by_depth), right.shape[2], depth * columns, 0,
-        rows * columns, 0, activation, scale,
+        columns, rows * columns, 0, activation, scale,
     )  # fmt: skip
     return (result.numpy() if hasattr(result, "numpy") else np.from_dlpack(result)).astype(float)
 
@@ -158,10 +158,28 @@ def test_heads_that_lie_side_by_side_take_a_call_each(seen):
     shim.function("matmul")(
         tensor(q), tensor(k), None, None, result, tensor(np.zeros(64, np.uint8)), 32, 32, False,
         heads, batch, length, length, size, *place, *place,
-        heads * length**2, length**2, 0, 1.0,
+        length, heads * length**2, length**2, 0, 1.0,
     )  # fmt: skip
     assert seen.multiplied == before + heads
     exact = np.einsum("bihd,bjhd->bhij", q.astype(float), k.astype(float))
+    assert np.from_dlpack(result) == pytest.approx(exact, rel=1e-5, abs=1e-5)
+
+
+def test_rows_of_a_batch_that_lie_by_turns(seen):
+    """As of sentences that are transposed: words first, and back again."""
+    batch, rows, depth, columns = 3, 5, 7, 4
+    random = np.random.default_rng(3)
+    left = random.normal(size=(rows, batch, depth)).astype(np.float32)
+    right = random.normal(size=(depth, columns)).astype(np.float32)
+    residual = random.normal(size=(rows, batch, columns)).astype(np.float32)
+    result = tensor(np.zeros((rows, batch, columns), np.float32))
+    shim.function("matmul")(
+        tensor(left), tensor(right), None, tensor(residual), result,
+        tensor(np.zeros(64, np.uint8)), 32, 32, False, 1, batch, rows, columns, depth,
+        0, 1, batch * depth, depth, 0, 0, 0, columns, 0, 0,
+        batch * columns, columns, 0, 0, 1.0,
+    )  # fmt: skip
+    exact = left.astype(float) @ right.astype(float) + residual
     assert np.from_dlpack(result) == pytest.approx(exact, rel=1e-5, abs=1e-5)
 
 

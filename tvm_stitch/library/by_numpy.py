@@ -33,16 +33,16 @@ def matmul(
     *numbers: Any,
 ) -> None:
     """output = activation(scale * left * right + residual + bias), in float32."""
-    calls, batch, rows, columns, depth, *places, stride, leap, activation, scale = numbers
+    calls, batch, rows, columns, depth, *places, line, stride, leap, activation, scale = numbers
     one = _matrices(_typed(left, is_bfloat), calls, batch, rows, depth, places[:5])
     other = _matrices(_typed(right, is_bfloat), calls, batch, columns, depth, places[5:])
     found = np.float32(scale) * (one @ other.swapaxes(-1, -2))
     if residual is not None:
         added = _typed(residual, is_bfloat)
-        found = found + _results(added, found.shape, leap, stride).astype(np.float32)
+        found = found + _results(added, found.shape, (leap, stride, line)).astype(np.float32)
     if bias is not None:
         found = found + _typed(bias, is_bfloat).astype(np.float32)
-    written = _results(_typed(output, is_bfloat), found.shape, leap, stride)
+    written = _results(_typed(output, is_bfloat), found.shape, (leap, stride, line))
     written[...] = _ACTIVATIONS[activation](found).astype(written.dtype)
 
 
@@ -55,9 +55,11 @@ def _matrices(
     return strided(array, (calls, batch, side, depth), steps, start).astype(np.float32)
 
 
-def _results(array: np.ndarray, shape: tuple[int, ...], leap: int, stride: int) -> np.ndarray:
+def _results(
+    array: np.ndarray, shape: tuple[int, ...], steps: tuple[int, int, int]
+) -> np.ndarray:
     """What has an element for each result, in the order of the factors."""
-    return strided(array, shape, (leap, stride, shape[-1], 1), 0)
+    return strided(array, shape, (*steps, 1), 0)
 
 
 def strided(

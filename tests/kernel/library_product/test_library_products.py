@@ -199,6 +199,43 @@ def right_at(case: Case, *sizes: dict[str, int]) -> None:
     verify_module(case.module, *sizes, orders=1)
 
 
+@pytest.mark.parametrize("ending", [False, True])
+def test_rows_of_a_transposed_batch_are_few_large_matrices(ending):
+    """Of words and sentences, the product of each sentence's words rather than of each word's."""
+
+    def build(emit, x, w, b, r):
+        y = emit(op.matmul(emit(op.permute_dims(x, [1, 0, 2])), w))
+        return emit(op.add(emit(op.add(y, b)), r)) if ending else y
+
+    def expected(x, w, b, r):
+        y = x.swapaxes(0, 1) @ w
+        return y + b + r if ending else y
+
+    shapes = [(3, 130, 96), (96, 72), (72,), (130, 3, 72)]
+    case = graph("float32", shapes, build, expected)
+    assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
+    (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+    assert "3 products of 130 x 96 x 72" in kernel.why
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+
+
+def test_windows_cut_out_of_images_are_one_product_of_float32(cheap):
+    """Whose rows lie at unequal distances: they are brought together before."""
+
+    def build(emit, x, w):
+        windows = emit(op.permute_dims(emit(op.nn.relu(x)), [0, 1, 3, 2, 4, 5]))
+        return emit(op.matmul(emit(op.reshape(windows, (2 * 4 * 7 * 4 * 7, 96))), w))
+
+    def expected(x, w):
+        return np.maximum(x, 0).transpose(0, 1, 3, 2, 4, 5).reshape(-1, 96) @ w
+
+    case = graph("float32", [(2, 4, 7, 4, 7, 96), (96, 72)], build, expected)
+    assert len(library_calls(case)) == 1 and len(primfuncs(case.module)) == 2
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+
+
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ending", ["", "scale residual bias ReLU", "bias GELU"])

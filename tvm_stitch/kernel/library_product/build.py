@@ -7,7 +7,7 @@ and takes its place; it calls the shim (library/), which has the library launch 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -99,7 +99,7 @@ class LibraryKernel(Kernel):
         sizes = [found.calls, found.batch, product.rows, product.columns, product.contracted]
         for factor in (found.left, found.right):
             sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride, factor.leap]
-        sizes += [found.stride, found.leap, _CODES[epilogue.activation]]
+        sizes += [found.line, found.stride, found.leap, _CODES[epilogue.activation]]
         return [
             *(nothing if tensor is None else tensor for tensor in tensors),
             product.outputs[0],
@@ -129,10 +129,22 @@ def library_kernel(
 def _readable(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, bounds: Bounds
 ) -> LibraryKernel | Refused:
-    read = _as_matrices(stages, outputs)
-    if isinstance(read, Refused):
-        return read
-    product, found = read
+    first: Refused | None = None
+    kernels: list[LibraryKernel] = []
+    for read in _as_matrices(stages, outputs):
+        made = read if isinstance(read, Refused) else _kernel(*read, device, bounds)
+        if isinstance(made, Refused):
+            first = first or made
+        else:
+            kernels.append(made)
+    if not kernels:
+        return first or Refused("a product of nothing")
+    return min(kernels, key=lambda kernel: kernel.cost_us)
+
+
+def _kernel(
+    product: TensorProduct, found: Batches, device: Device, bounds: Bounds
+) -> LibraryKernel | Refused:
     output = dtype_of(product.outputs[0])
     if output not in ("float32", product.multiplied):
         return Refused(f"the library has no products of {product.multiplied} in {output}")
@@ -147,20 +159,23 @@ def _readable(
 
 def _as_matrices(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
-) -> tuple[TensorProduct, Batches] | Refused:
-    """The product with its rows in as few matrices as their places in memory allow."""
-    first: Refused | None = None
-    for batched in range(len(stages[0].axes)):
+) -> Iterator[tuple[TensorProduct, Batches] | Refused]:
+    """The product by the ways in which its rows are matrices, as their places in memory allow.
+
+    All rows as one matrix, or else several: of neighbouring rows, or of rows that are far apart.
+    """
+    axes = len(stages[0].axes)
+    for batched in (0, *range(1, axes), *range(-1, -axes, -1)):
         product = tensor_product(stages, outputs, MULTIPLIED, fewest_rows=1, batched=batched)
         if isinstance(product, Refused):
-            return first or product
-        if not is_at_least(product.contracted, 1):
-            return Refused("its depth is known at run time only, and may be 0")
-        found = batches(product)
-        if isinstance(found, Batches):
-            return product, found
-        first = first or found
-    return first or Refused("a product of nothing")
+            yield product
+        elif not is_at_least(product.contracted, 1):
+            yield Refused("its depth is known at run time only, and may be 0")
+        else:
+            found = batches(product)
+            yield found if isinstance(found, Refused) else (product, found)
+            if not batched and isinstance(found, Batches):
+                return
 
 
 CUBLASLT_PRODUCT = Implementation(LIBRARY_ATTRIBUTE, library_kernel, of_products=True, on_host=True)

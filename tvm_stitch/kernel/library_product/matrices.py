@@ -41,7 +41,8 @@ class Batches:
     batch: Extent
     left: Matrices
     right: Matrices
-    stride: Extent  # of the results
+    line: Extent  # of the results
+    stride: Extent
     leap: Extent
 
 
@@ -52,9 +53,11 @@ def batches(product: TensorProduct) -> Batches | Refused:
         sides = [_matrices(f, calls, batch, is_outer) for f in (product.left, product.right)]
         left, right = sides
         if isinstance(left, Matrices) and isinstance(right, Matrices):
-            each = product.rows * product.columns
+            columns, each = product.columns, product.rows * product.columns
+            if product.is_interleaved:
+                return Batches(calls, batch, left, right, batch * columns, columns, 0)
             stride, leap = (each, batch * each) if is_outer else (calls * each, each)
-            return Batches(calls, batch, left, right, stride, leap)
+            return Batches(calls, batch, left, right, columns, stride, leap)
         found = next(side for side in sides if isinstance(side, Refused))
     return found
 
@@ -62,7 +65,7 @@ def batches(product: TensorProduct) -> Batches | Refused:
 def _divisions(product: TensorProduct) -> Iterator[tuple[int, Extent, bool]]:
     """Calls, the batch of each, and whether calls are the outer ones; the fewest calls first."""
     yield 1, product.entries, True
-    if not isinstance(product.entries, int):
+    if not isinstance(product.entries, int) or product.is_interleaved:
         return
     extents = [constant(extent) or 1 for extent in product.stage.extents]
     inner = {prod(extents[at:end]) for end in range(len(extents) + 1) for at in range(end)}

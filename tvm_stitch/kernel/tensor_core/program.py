@@ -102,6 +102,7 @@ class TensorProduct:
     columns: Extent
     contracted: Extent
     axes: dict[Var, dict[Var, Expr]]  # of each stage, by what it computes
+    is_interleaved: bool = False  # a row of each entry, then the next row of each
 
     @property
     def multiplied(self) -> str:
@@ -136,7 +137,8 @@ class TensorProduct:
     @property
     def flat(self) -> Expr:
         """Where an element of the result is, and of all that follows."""
-        return (ENTRY * self.rows + ROW) * self.columns + COLUMN
+        line = ROW * self.entries + ENTRY if self.is_interleaved else ENTRY * self.rows + ROW
+        return line * self.columns + COLUMN
 
     @property
     def computed(self) -> frozenset[Var]:
@@ -169,7 +171,8 @@ def tensor_product(
 ) -> TensorProduct | Refused:
     """The product that a function's stages are, if they are one, of these dtypes and rows.
 
-    So many of the axes that only the left factor has, the outer ones, count as entries.
+    So many of the axes that only the left factor has count as entries: the outer ones, or the inner
+    ones if the number is negative.
     """
     first, after = stages[0], stages[1:]
     if not first.is_reduction or not is_product(first):
@@ -223,9 +226,12 @@ def _product(
         [axis for axis, kind in zip(wide, order, strict=True) if kind == number]
         for number in range(3)
     )
-    if batched >= len(row):
-        return Refused(f"its rows have no {batched + 1} axes")
-    entry, row = entry + row[:batched], row[batched:]
+    if abs(batched) >= len(row) or (batched < 0 and entry):
+        return Refused(f"its rows have no {abs(batched) + 1} axes")
+    if batched < 0:
+        entry, row = row[batched:], row[:batched]
+    else:
+        entry, row = entry + row[:batched], row[batched:]
     extent_of = dict(zip(stage.axes, stage.extents, strict=True))
     entries, rows, columns = (_size(extent_of, axes) for axes in (entry, row, column))
     names = {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
@@ -249,6 +255,7 @@ def _product(
         columns=columns,
         contracted=depth,
         axes={stage.output: names},
+        is_interleaved=batched < 0,
     )
 
 

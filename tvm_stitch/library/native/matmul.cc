@@ -36,7 +36,7 @@ struct Product {
   // Of a factor: whether neighbours along the depth are neighbours in memory; elements from line to
   // line, and from entry to entry of the batch.
   int64_t left_by_depth, left_line, left_stride, right_by_depth, right_line, right_stride;
-  int64_t output_stride;
+  int64_t output_line, output_stride;
   int64_t factors, output;  // DataType
   int64_t has_bias, has_residual, activation;
   int64_t left_alignment, right_alignment, residual_alignment, output_alignment;
@@ -64,11 +64,12 @@ struct Product {
   }
 
  private:
-  std::array<int64_t, 21> Fields() const {
+  std::array<int64_t, 22> Fields() const {
     return {batch,          rows,           columns,      depth,          left_by_depth,
             left_line,      left_stride,    right_by_depth, right_line,   right_stride,
-            output_stride,  factors,        output,         has_bias,     has_residual,   activation,
-            left_alignment, right_alignment, residual_alignment, output_alignment, workspace};
+            output_line,    output_stride,  factors,      output,         has_bias,
+            has_residual,   activation,     left_alignment, right_alignment, residual_alignment,
+            output_alignment, workspace};
   }
 };
 
@@ -117,7 +118,7 @@ class Plan {
                   product.right_stride)),
         b_(Layout(product.factors, product.left_by_depth, product.rows, product.left_line,
                   product.left_stride)),
-        d_(Layout(product.output, false, product.columns, product.columns,
+        d_(Layout(product.output, false, product.columns, product.output_line,
                   product.output_stride, product.rows)) {
     Describe();
     Choose(handle);
@@ -321,7 +322,8 @@ void Multiply(const ffi::Arguments& args) {
   const int64_t calls = next.Integer(), batch = next.Integer();
   const int64_t rows = next.Integer(), columns = next.Integer(), depth = next.Integer();
   const Place left_place = next.Where(), right_place = next.Where();
-  const int64_t stride = next.Integer(), leap = next.Integer(), activation = next.Integer();
+  const int64_t line = next.Integer(), stride = next.Integer(), leap = next.Integer();
+  const int64_t activation = next.Integer();
   const double scale = next.Number();
   if (calls == 0 || batch == 0 || rows == 0 || columns == 0) return;
   const int64_t factor_bytes = factor_bits / 8, output_bytes = output_bits / 8;
@@ -340,6 +342,7 @@ void Multiply(const ffi::Arguments& args) {
                         right_place.by_depth,
                         right_place.line,
                         right_place.stride,
+                        line,
                         stride,
                         TypeOf(factor_bits, is_bfloat),
                         TypeOf(output_bits, is_bfloat),
@@ -359,7 +362,8 @@ void Multiply(const ffi::Arguments& args) {
   const int64_t results = calls * batch * rows * columns;
   const bool fits = left_place.End(calls, batch, rows, depth) <= left.numel() &&
                     right_place.End(calls, batch, columns, depth) <= right.numel() &&
-                    (calls - 1) * leap + (batch - 1) * stride + rows * columns <= results &&
+                    (calls - 1) * leap + (batch - 1) * stride + (rows - 1) * line + columns <=
+                        results &&
                     output.numel() == results && (!bias || bias.value().numel() == columns) &&
                     (!residual || residual.value().numel() == results);
   if (!fits) {
