@@ -22,7 +22,7 @@ from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
 from tvm_stitch.graph.front.attention import LibraryAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
-from tvm_stitch.graph.front.convolution import LibraryConvolutions
+from tvm_stitch.graph.front.convolution import DepthwiseWeights, LibraryConvolutions
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
@@ -104,6 +104,7 @@ def stitch_passes(
         Undispatched(),
         LongSums(),
         *_library_passes(target, options, asked),
+        DepthwiseWeights(),
         *dump.relax(),
         settling.Decompose(),
         *between,

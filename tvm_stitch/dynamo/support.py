@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.frontend.torch.ops.product import is_outer
+from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
@@ -175,11 +177,22 @@ def _librarys_convolution(
     name = operator_name(node.target)
     if name not in ("convolution", "convolution_backward"):
         return None
+    if name == "convolution" and _is_depthwise(node):
+        return None
     if result.dtype not in libraries.convolutions:
         return Refused("a library's kernel is faster")
     if libraries.trained and not _lies_channels_last(node.args[name == "convolution_backward"]):
         return Refused("a convolution in training whose images lie with channels first")
     return None
+
+
+def _is_depthwise(node: fx.Node) -> bool:
+    """Whether a convolution is written out, as graph/front/convolution/depthwise has it."""
+    images, weight = (node.args[place].meta["val"] for place in (0, 1))
+    transposed, groups = node.args[6], node.args[8]
+    few = weight.dim() in (3, 4) and prod(weight.shape[2:]) <= MOST_WRITTEN
+    own_filter = groups == images.shape[1] == weight.shape[0] > 1 and weight.shape[1] == 1
+    return bool(few and own_filter and not transposed)
 
 
 def _lies_channels_last(images: Any) -> bool:

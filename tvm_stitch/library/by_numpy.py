@@ -55,9 +55,7 @@ def _matrices(
     return strided(array, (calls, batch, side, depth), steps, start).astype(np.float32)
 
 
-def _results(
-    array: np.ndarray, shape: tuple[int, ...], steps: tuple[int, int, int]
-) -> np.ndarray:
+def _results(array: np.ndarray, shape: tuple[int, ...], steps: tuple[int, int, int]) -> np.ndarray:
     """What has an element for each result, in the order of the factors."""
     return strided(array, shape, (*steps, 1), 0)
 

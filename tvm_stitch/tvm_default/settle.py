@@ -20,6 +20,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
 from tvm_stitch.graph.back.launches import nests, outside_calls
 from tvm_stitch.graph.back.merged_groups import Chooser, MergedGroup, refused_groups
+from tvm_stitch.graph.front.convolution import has_depthwise
 from tvm_stitch.graph.front.decompose import Decomposed, decomposed
 from tvm_stitch.graph.front.functions.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
@@ -213,13 +214,12 @@ class _Way:
 
     @property
     def _wants_more(self) -> bool:
-        """Whether launches do not count: small kernels were asked for, or a library convolves.
+        """Whether launches do not count: small kernels were asked for, or something convolves.
 
-        It wants other layouts, so that norms and transposes stand in each other's way. On an H200 a
-        group norm in front of a convolution of 8 x 320 x 64 x 64 halves takes TVM 1742 us in two
-        launches, stitched with the transposes around it 60 in three.
+        A library wants other layouts: a group norm before a convolution of 8 x 320 x 64 x 64 halves
+        takes an H200 1742 us by TVM, 60 with transposes. Depthwise ones want transposed weights.
         """
-        if CONVOLUTION in outside_calls(self.source):
+        if CONVOLUTION in outside_calls(self.source) or has_depthwise(self.source):
             return True
         return self.settling.options.largest_kernel < Options().largest_kernel
 

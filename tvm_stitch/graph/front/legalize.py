@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx, topi
 
 from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
+from tvm_stitch.graph.front.convolution.depthwise import CONVOLUTIONS, legalize_convolution
 from tvm_stitch.graph.front.empty import FewerLoops
 from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
 from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
@@ -154,4 +155,5 @@ LEGALISATIONS = {
     "relax.argmin": legalize_argmin,
     **{f"relax.nn.adaptive_avg_pool{n}d": legalize_adaptive_avg_pool for n in (1, 2, 3)},
     "relax.grad.max_pool2d_backward": legalize_max_pool2d_backward,
+    **{f"relax.{name}": legalize_convolution for name in CONVOLUTIONS},
 }

@@ -61,6 +61,7 @@ class Address:
     stride: Stride
     guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
     analyzer: SymbolicAnalyzer | None = None  # that knows symbolic extents; None: all are numbers
+    origin: tuple[Stage, Read] | None = None  # a load that it is the address of
 
     @cached_property
     def key(self) -> AddressKey:
@@ -167,7 +168,7 @@ class Frame:
         # The loads of a stack of many tensors are all alike.
         key = "stride", int(tvm_ffi.structural_hash(index))
         stride = remembered(self.program, key, lambda: self._stride(index))
-        return Address(read.buffer, index, stride, guard, self.symbolic)
+        return Address(read.buffer, index, stride, guard, self.symbolic, (stage, read))
 
     def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
         """Where a load goes; where only some indices do, as simple as it is for these.

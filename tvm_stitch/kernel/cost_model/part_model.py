@@ -38,8 +38,9 @@ class Demand:
         wide = mapping.cluster * mapping.working * mapping.vector
         taken = 0 if mapping.chunked else mapping.steps
         self.steps = taken or -(-profile.columns // wide)
-        self.reach = mapping.working * mapping.vector * self.steps  # columns of a block
-        self.each = mapping.vector * self.steps * mapping.batch  # elements of a thread
+        # Columns of a block, and elements of a thread.
+        self.reach = mapping.working * mapping.vector * self.steps * mapping.lines
+        self.each = mapping.vector * self.steps * mapping.batch * mapping.lines
         self.in_registers = mapping.residence == "register"
 
     @cached_property

@@ -11,14 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+import tvm
+
+from tvm_stitch.kernel.analysis.addressing import Address, AddressKey, Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.elementwise.emit_register_tile import emit_register_tile
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
+from tvm_stitch.kernel.elementwise.overlapping_reads import (
+    RegisterTile,
+    find_lines,
+    lines_at_once,
+)
 from tvm_stitch.kernel.elementwise.space import SEARCH, resized
 from tvm_stitch.kernel.elementwise.transposed_reads import (
     find_tiling,
@@ -33,14 +41,46 @@ from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.stage import Expr, constant
+from tvm_stitch.stages.stage import Expr, Refused, Var, constant, elements_of
 
 FLAT_THREADS = 256
 # Loads of an element from anywhere, from which on a thread has one element: neighbours read
 # neighbouring memory, and with 8 elements each a warp's load touches 8 lines in place of one.
 # Worked out, not measured: the gradient of an image enlarged twice has 16.
 MOST_GATHERS = 5
+MOST_READERS = 16  # of an element, from which on it is a weight's
 SECTOR_BYTES = 32
+# Of register tiles: what a thread may load at once beside its sums, and threads that a
+# multiprocessor should have at least. Worked out, not measured.
+TILE_REGISTERS, TILE_THREADS = 112, 256
+
+
+def _unsupported(program: Program) -> Refused | None:
+    """Weights that every thread would gather element by element: better transposed before.
+
+    Of a depthwise convolution's filters, channel by channel, a thread with neighbouring channels
+    reads as many elements as both have, where by tap it reads a vector for each.
+    """
+    if (refused := unsupported(program)) is not None:
+        return refused
+    frame, gathered = Frame(program), dict[Var, set[AddressKey]]()
+    total = program.elements_expected
+    for stage, read in program.reads_at(Where.OTHER):
+        size = elements_of(read.buffer)
+        if read.buffer in program.inputs and not read.guarded and total and size:
+            address = frame.address(stage, read)
+            if size * MOST_READERS <= total and not address.from_memory and _lies_apart(address):
+                gathered.setdefault(read.buffer, set()).add(address.key)
+    for buffer, keys in gathered.items():
+        if len(keys) > MOST_GATHERS:
+            return Refused(f"{len(keys)} elements of {buffer.name} would be gathered for each")
+    return None
+
+
+def _lies_apart(address: Address) -> bool:
+    """Whether the first two columns read neither the same element nor the next."""
+    first, second = (address.at(int64(0), int64(column)) for column in (0, 1))
+    return constant(tvm.sym.Analyzer().simplify(second - first)) not in (0, 1, None)
 
 
 def _candidates(problem: Problem[Program]) -> Iterator[Flat]:
@@ -55,6 +95,8 @@ def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
     if tiling is not None and "regional" in problem.schemes:
         yield tile_mapping(tiling, vector_width(program))
     vector, is_strided = _vector(program)
+    if problem.context.place != IN_ROUNDS:
+        yield from _register_tiles(problem, vector)
     mapping = Flat(FLAT_THREADS, vector, 1)
     total = program.elements_expected
     full = device.max_threads // FLAT_THREADS
@@ -65,6 +107,15 @@ def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
     while total is not None and mapping.threads > WARP and -(-total // mapping.reach) < wanted:
         mapping = replace(mapping, threads=mapping.threads // 2)
     yield mapping
+
+
+def _register_tiles(problem: Problem[Program], vector: int) -> Iterator[RegisterTile]:
+    """Of as many lines as leave work for all multiprocessors."""
+    program, total = problem.program, problem.program.elements_expected
+    wanted = problem.device.multiprocessors * TILE_THREADS
+    for lines in lines_at_once(program, vector, TILE_REGISTERS):
+        if total is None or total >= wanted * lines * vector:
+            yield RegisterTile(FLAT_THREADS, vector, 1, lines=lines)
 
 
 @memoized
@@ -96,11 +147,17 @@ def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:
         if problem.context.place == IN_ROUNDS:
             yield "what is read transposed comes through tiles, in a kernel of its own"
         yield from _tile(problem.program, mapping)
+    if isinstance(mapping, RegisterTile):
+        if problem.context.place == IN_ROUNDS:
+            yield "a register tile is of a kernel of its own"
+        yield from _register_tile(problem.program, mapping)
     yield from held_elements(problem, mapping)
     yield from told(problem, mapping)
 
 
 def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
+    if isinstance(mapping, RegisterTile):
+        return emit_register_tile(program, mapping, place)
     part: Part
     if mapping.tile:
         tiles = TilePosition(tiling_of(program), program.space, mapping, place)
@@ -132,10 +189,22 @@ def _tile(program: Program, mapping: Transposed) -> Iterator[str]:
         yield f"{tile_bytes(program, mapping)} bytes of shared memory for tiles"
 
 
+def _register_tile(program: Program, mapping: RegisterTile) -> Iterator[str]:
+    lines = find_lines(program)
+    if lines is None:
+        yield "a register tile, where lines share no reads"
+    elif mapping.lines < 1 or lines.across % mapping.lines:
+        yield f"{mapping.lines} of {lines.across} lines at once"
+    elif lines.inner % mapping.vector:
+        yield f"lines of {lines.inner} elements in vectors of {mapping.vector}"
+    elif mapping.steps != 1:
+        yield f"{mapping.steps} register tiles of a thread"
+
+
 ELEMENTWISE = Kind(
-    mappings=(Flat, Transposed),
+    mappings=(Flat, RegisterTile, Transposed),
     holds=lambda program: not program.reduces and constant(program.space.rows) == 1,
-    unsupported=unsupported,
+    unsupported=_unsupported,
     candidates=_candidates,
     places=(ALONE, BESIDE, IN_ROUNDS),
     illegal=_illegal,

@@ -1,4 +1,4 @@
-"""What the tuner searches of elements without rows: threads, vectors, tiles.
+"""What the tuner searches of elements without rows: threads, vectors, tiles, lines of a thread.
 
 In: a Program, values of the axes. Out: the axes, and the Mapping that values make, perhaps not
 legal.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Search, Values
+from tvm_stitch.kernel.elementwise.overlapping_reads import LINES, RegisterTile, find_lines
 from tvm_stitch.kernel.elementwise.transposed_reads import find_tiling
 from tvm_stitch.kernel.ir.mapping import Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
@@ -22,13 +23,18 @@ AXES: Axes = {
 
 
 def _axes(program: Program) -> Axes:
-    return AXES if find_tiling(program) is None else {**AXES, "tile": (0, *POWERS[3:8])}
+    tiles = {} if find_tiling(program) is None else {"tile": (0, *POWERS[3:8])}
+    lines = find_lines(program)
+    counts = () if lines is None else (n for n in LINES if lines.across % n == 0)
+    return {**AXES, **tiles, **({"lines": (0, *sorted(counts))} if lines else {})}
 
 
 def _fitted(_problem: Problem[Program], values: Values) -> Flat:
     own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
-    tile = own.pop("tile", 0)
-    return Transposed(**own, tile=tile) if tile else Flat(**own)
+    tile, lines = own.pop("tile", 0), own.pop("lines", 0)
+    if tile:
+        return Transposed(**own, tile=tile)
+    return RegisterTile(**own, lines=lines) if lines else Flat(**own)
 
 
 def _values(mapping: Flat) -> Values:

@@ -143,16 +143,9 @@ class Part(RowState):
 
     def go_through_phase(self, phase: Phase) -> PhaseState:
         """Write what is computed between two reductions."""
-        state = PhaseState(phase, {} if phase.number else self.ahead)
-        self._emit_row_stages(phase)
-        for stage in phase.reductions:
-            if stage.output not in self.sums:
-                maximum = self.program.producer.get(self.program.online_after.get(stage.output))
-                started = reduction.start(self.writer, stage, self.mapping, maximum)
-                state.accumulators[stage.output] = started
+        state = self.begin_phase(phase)
         if not phase.stages:
             return state
-        self._load_row_scalars(phase.stages)
         if phase.second_pass and phase.number and self.mapping.residence == "register":
             self._load_of_phase(state)
         if phase.copies:
@@ -164,6 +157,18 @@ class Part(RowState):
                 go_through(self, state, all_steps)
         else:
             go_through(self, state, self.position.steps())
+        return state
+
+    def begin_phase(self, phase: Phase) -> PhaseState:
+        """Write what does not depend on the column, and begin the phase's sums."""
+        state = PhaseState(phase, {} if phase.number else self.ahead)
+        self._emit_row_stages(phase)
+        for stage in phase.reductions:
+            if stage.output not in self.sums:
+                maximum = self.program.producer.get(self.program.online_after.get(stage.output))
+                started = reduction.start(self.writer, stage, self.mapping, maximum)
+                state.accumulators[stage.output] = started
+        self._load_row_scalars(phase.stages)
         return state
 
     def ending(self, state: PhaseState) -> reduction.Ending:

@@ -46,36 +46,58 @@ class Step:
         self.loaded = dict(state.loaded)
         self.outputs: dict[Var, Var] = {}
         self.keeping: dict[Var, Var] = {}  # what goes to shared memory when all lanes are done
+        self.waiting: dict[Var, Var] = {}  # values for stages that are computed later
 
     def emit(self) -> None:
         """Write the step."""
-        part, vector = self.part, self.guard is Guard.VECTOR
-        # Inside of the guard of a whole vector, copies need none of their own.
-        guard = Guard.NONE if vector else self.guard
-        with self.writer.when(part.position.inside(self.step, int64(0)) if vector else None):
-            self._load(guard)
-            self._fetch(guard)
-            for stage in self.needed:
-                if self._is_output(stage) and self.vector > 1:
-                    self.outputs[stage.output] = self._fragment(stage.output, "out")
-            if self._lanes_differ():
-                for lane in range(self.vector):
-                    self._compute(int64(lane), self._at_lane)
-            else:
-                at_lane = part.at_lanes(self.step, self._indices())
-                with self.writer.unrolled(self.vector, "lane") as lane:
-                    edge = self.guard is Guard.EDGE
-                    with self.writer.when(part.position.inside(self.step, lane) if edge else None):
-                        self._compute(lane, at_lane)
-            self._keep(guard)
-            for buffer, tile in self.outputs.items():
-                with self.writer.when(part.position.row_exists):
-                    part.copy_out(buffer, tile, self.step, guard, by_lane)
+        with self.writer.when(self.exists):
+            self.compute(self.needed)
+            self.end()
 
-    def _lanes_differ(self) -> bool:
+    @property
+    def exists(self) -> Expr | None:
+        """What must hold for the vector to be there, if that is asked of it as a whole."""
+        whole = self.guard is Guard.VECTOR
+        return self.part.position.inside(self.step, int64(0)) if whole else None
+
+    @property
+    def _guard(self) -> Guard:
+        """Inside of the guard of a whole vector, copies need none of their own."""
+        return Guard.NONE if self.guard is Guard.VECTOR else self.guard
+
+    def compute(self, stages: tuple[Stage, ...], read_later: Collection[Var] = ()) -> None:
+        """Load what some of the stages need, and compute them; some are for those behind them."""
+        part, guard = self.part, self._guard
+        self._load(stages, guard)
+        self._fetch(stages, guard)
+        for stage in stages:
+            if self._is_output(stage) and self.vector > 1:
+                self.outputs[stage.output] = self._fragment(stage.output, "out")
+            if stage.output in read_later:
+                self.waiting[stage.output] = self._fragment(stage.output, "value")
+        if self._lanes_differ(stages):
+            for lane in range(self.vector):
+                self._compute(stages, int64(lane), self._at_lane)
+        else:
+            at_lane = part.at_lanes(self.step, self._indices(stages))
+            with self.writer.unrolled(self.vector, "lane") as lane:
+                edge = self.guard is Guard.EDGE
+                with self.writer.when(part.position.inside(self.step, lane) if edge else None):
+                    self._compute(stages, lane, at_lane)
+        self.loaded |= {buffer: (tile, by_lane) for buffer, tile in self.waiting.items()}
+
+    def end(self) -> None:
+        """Keep what later phases need, and store the results."""
+        part, guard = self.part, self._guard
+        self._keep(guard)
+        for buffer, tile in self.outputs.items():
+            with self.writer.when(part.position.row_exists):
+                part.copy_out(buffer, tile, self.step, guard, by_lane)
+
+    def _lanes_differ(self, stages: tuple[Stage, ...]) -> bool:
         """Whether some lanes have conditions that others need not ask: TVM sees that of each."""
         frame = self.part.frame
-        reads = ((stage, read) for stage in self.needed for read in stage.reads if read.guarded)
+        reads = ((stage, read) for stage in stages for read in stage.reads if read.guarded)
         return any(
             address.everywhere.key in self.fragments
             and not frame.uniform(address.guard, self.vector)
@@ -86,10 +108,10 @@ class Step:
     def _at_lane(self, lane: Expr) -> Here:
         return self.part.at_column(self.part.position.column(self.step, lane))
 
-    def _indices(self) -> Iterator[Expr]:
+    def _indices(self, stages: tuple[Stage, ...]) -> Iterator[Expr]:
         """Values, but for what they load, and addresses that a lane computes."""
         part, frame = self.part, self.part.frame
-        for stage in self.needed:
+        for stage in stages:
             loads = {read.key: tirx.const(0, dtype_of(read.buffer)) for read in stage.reads}
             yield replaced(stage.value, loads, frame.axes(stage))
             for read in stage.reads:
@@ -99,8 +121,8 @@ class Step:
 
     def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
         """Of the step's first element, what it adds to each of some sums."""
-        self._load(self.guard)
-        self._fetch(self.guard)
+        self._load(self.needed, self.guard)
+        self._fetch(self.needed, self.guard)
         lane, found = int64(0), {}
         here = self._at_lane(lane)
         values: dict[Var, Expr] = {}
@@ -119,10 +141,10 @@ class Step:
     def _is_output(self, stage: Stage) -> bool:
         return not self.second_pass and stage.output in self.phase.stores
 
-    def _load(self, guard: Guard) -> None:
+    def _load(self, stages: tuple[Stage, ...], guard: Guard) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
-        reads = [(stage, read) for stage in self.needed for read in stage.reads]
+        reads = [(stage, read) for stage in stages for read in stage.reads]
         for stage, read in reads:
             if (
                 read.buffer in self.phase.loads
@@ -145,14 +167,12 @@ class Step:
         in_tile = buffer in part.kept and part.mapping.residence == "register"
         if in_tile:
             self.loaded[buffer] = (part.kept[buffer], part.own_slot)
+            part.copy_in(buffer, part.kept[buffer], self.step, guard, part.own_slot)
         else:
-            self.loaded[buffer] = self._fragment(buffer, "in"), by_lane
-        tile, element = self.loaded[buffer]
-        part.copy_in(buffer, tile, self.step, guard, element)
+            self.loaded[buffer] = part.own_vector(buffer, self.step, guard), by_lane
 
     def _load_vector(self, load: VectorLoad, number: Expr | None) -> None:
-        tile, first = self.part.vector_tile(load), int64(0)
-        self.part.load_vector(load, tile, self.step, first, number)
+        tile, first = self.part.vector_at(load, self.step, number), int64(0)
         self.filled.update(load.slots if number is not None else ())
         self.fragments |= self.part.fragments_of(load, tile, lambda _step: first)
 
@@ -184,12 +204,12 @@ class Step:
     def _flat_index(self, address: Address) -> Expr:
         return self.part.flat_index(address, partial(self._held, int64(0)))
 
-    def _fetch(self, guard: Guard) -> None:
+    def _fetch(self, stages: tuple[Stage, ...], guard: Guard) -> None:
         """Values that wait in shared memory come as vectors, and what goes there is collected."""
         part = self.part
         if part.mapping.residence == "register" or guard is Guard.EDGE:
             return
-        for stage in self.needed:
+        for stage in stages:
             for read in stage.reads:
                 buffer = read.buffer
                 same = part.is_same(stage, read)
@@ -224,12 +244,14 @@ class Step:
 
         vector_copy(self.writer, dtype_of(buffer), self.vector, move)
 
-    def _compute(self, lane: Expr, at_lane: Callable[[Expr], Here]) -> None:
+    def _compute(
+        self, stages: tuple[Stage, ...], lane: Expr, at_lane: Callable[[Expr], Here]
+    ) -> None:
         """All values of one element, each once."""
         part = self.part
         here = at_lane(lane)
         values: dict[Var, Expr] = {}
-        for stage in self.needed:
+        for stage in stages:
             buffer = stage.output
             known, held = partial(self._known, stage, values, lane), partial(self._held, lane)
             value = part.value(stage, known, here, held, self.filled)
@@ -240,6 +262,8 @@ class Step:
                 self.state.accumulators[buffer].add(self.writer, lane, value)
                 continue
             values[buffer] = self.writer.value(stage.name, value)
+            if buffer in self.waiting:
+                self.writer.store(self.waiting[buffer], lane, values[buffer])
             if buffer in self.keeping:
                 self.writer.store(self.keeping[buffer], lane, values[buffer])
             elif buffer in part.kept and not self.second_pass:

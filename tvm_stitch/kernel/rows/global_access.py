@@ -16,7 +16,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, AddressKey, Frame
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, branches, choices
+from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad, branches, choices
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.lane_indices import LaneIndices
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
@@ -142,6 +142,18 @@ class Access:
             self.writer.call(tile.ptr_to([int64(end)]))
         return tile
 
+    def own_vector(self, buffer: Var, step: Expr, guard: Guard) -> Var:
+        """Registers with a step's own elements of an input."""
+        tile = self.writer.allocate(f"{buffer.name}_in", self.mapping.vector, dtype_of(buffer))
+        self.copy_in(buffer, tile, step, guard, lambda _step, lane: lane)
+        return tile
+
+    def vector_at(self, load: VectorLoad, step: Expr, fill: Expr | None) -> Var:
+        """Registers with a step's vector along the columns."""
+        tile = self.vector_tile(load)
+        self.load_vector(load, tile, step, int64(0), fill)
+        return tile
+
     def load_vector(
         self, load: VectorLoad, tile: Var, step: Expr, number: Expr, fill: Expr | None = None
     ) -> None:
@@ -149,22 +161,40 @@ class Access:
 
         What is not loaded has a number to fill it, or is not used.
         """
-        row, vector = self.position.row, self.mapping.vector
-        with self.writer.unrolled(vector // load.lanes, "part") as part:
-            column = self.position.column(step, part * load.lanes)
-            own = number * load.elements(vector) + part * load.size
-            for access in load.accesses:
-                guard, first = access.guard_at(row, column), own + access.first
-                start = load.at(row, column) + access.first
-                copy = partial(self._load_lanes, load.address.buffer, start, tile, first)
-                if fill is None or guard is None:
-                    with self.writer.when(guard):
-                        copy(access.width, self.writer)
-                    continue
-                with self.writer.branch(guard) as (then, otherwise):
-                    copy(access.width, then)
-                    with otherwise.unrolled(access.width, "lane") as lane:
-                        otherwise.store(tile, first + lane, fill)
+        with self.writer.unrolled(self.mapping.vector // load.lanes, "part") as part:
+            self.load_part(load, tile, step, number, part, fill)
+
+    def load_part(
+        self, load: VectorLoad, tile: Var, step: Expr, number: Expr, part: Expr, fill: Expr | None
+    ) -> None:
+        """As many lanes of a vector as are loaded at once."""
+        own = number * load.elements(self.mapping.vector) + part * load.size
+        for access in load.accesses:
+            guard, start = self.guard_of(load, access, step, part), self.start_of(load, step, part)
+            first = own + access.first
+            place = start + access.first
+            copy = partial(self._load_lanes, load.address.buffer, place, tile, first)
+            if fill is None or guard is None:
+                with self.writer.when(guard):
+                    copy(access.width, self.writer)
+                continue
+            with self.writer.branch(guard) as (then, otherwise):
+                copy(access.width, then)
+                with otherwise.unrolled(access.width, "lane") as lane:
+                    otherwise.store(tile, first + lane, fill)
+
+    def guard_of(
+        self, load: VectorLoad, access: VectorAccess, step: Expr, part: Expr
+    ) -> Expr | None:
+        """What must hold for an access of a part of a vector; None: nothing."""
+        return access.guard_at(self.position.row, self._first_column(load, step, part))
+
+    def start_of(self, load: VectorLoad, step: Expr, part: Expr) -> Expr:
+        """Where a part of a vector begins."""
+        return load.at(self.position.row, self._first_column(load, step, part))
+
+    def _first_column(self, load: VectorLoad, step: Expr, part: Expr) -> Expr:
+        return self.position.column(step, part * load.lanes)
 
     def _load_lanes(
         self, buffer: Var, start: Expr, tile: Var, first: Expr, width: int, writer: Writer

@@ -1,9 +1,11 @@
-"""Convolutions that a library computes: which, in what layout, with what behind them.
+"""Convolutions: which a library computes, in what layout, with what behind them; depthwise ones.
 
 Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN in place of
-convolutions. Must not know how the library is found or called.
+convolutions, but for depthwise ones of few taps, which become stages. Must not know how the library
+is found or called.
 """
 
+from tvm_stitch.graph.front.convolution.depthwise import DepthwiseWeights, has_depthwise
 from tvm_stitch.graph.front.convolution.rewrite import LibraryConvolutions
 
-__all__ = ["LibraryConvolutions"]
+__all__ = ["DepthwiseWeights", "LibraryConvolutions", "has_depthwise"]

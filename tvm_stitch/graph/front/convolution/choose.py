@@ -7,8 +7,10 @@ convolution over the batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import tvm
+from tvm import relax
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, is_empty, shape_of
@@ -30,6 +32,16 @@ Layouts = tuple[str, str, str]
 def is_convolution(expr: Expr) -> bool:
     """Whether an expression convolves."""
     return isinstance(expr, Call) and getattr(expr.op, "name", "") in _OPERATORS
+
+
+def convolutions_of(mod: tvm.IRModule) -> Iterator[Call]:
+    """The convolutions of a module's Relax functions."""
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            for block in function.body.blocks:
+                for binding in block.bindings:
+                    if is_convolution(binding.value):
+                        yield binding.value
 
 
 def layouts_of(what: str, rank: int, channels_last: bool) -> Layouts:

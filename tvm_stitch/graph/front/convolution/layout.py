@@ -6,8 +6,6 @@ between them as well; TVM's ConvertLayout transposes at the borders. Float32 sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
@@ -15,6 +13,7 @@ from tvm.ir import Call, GenericConst
 from tvm_stitch.graph.front.convolution.choose import (
     Layouts,
     convolution_of,
+    convolutions_of,
     is_convolution,
     layouts_of,
     stated_layouts,
@@ -56,16 +55,6 @@ def _wanted(call: Call) -> Layouts:
     if isinstance(found, Convolution) and dtype_of(call) in HALF:
         return layouts_of(found.what, len(found.strides), True)
     return stated_layouts(call)  # else it would follow its neighbours
-
-
-def convolutions_of(mod: tvm.IRModule) -> Iterator[Call]:
-    """The convolutions of a module's Relax functions."""
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            for block in function.body.blocks:
-                for binding in block.bindings:
-                    if is_convolution(binding.value):
-                        yield binding.value
 
 
 def _readable(mod: tvm.IRModule) -> tvm.IRModule:

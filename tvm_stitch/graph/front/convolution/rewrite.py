@@ -1,7 +1,8 @@
 """The pass: convolutions become calls of the library, with what it computes behind them.
 
 In: a Relax module before decomposition, and which convolutions are taken. Out: the module with
-calls of destination-passing packed functions, and for every other convolution why it is none.
+calls of destination-passing packed functions, and for every other convolution why it is none, but
+for those that are written out (see depthwise).
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from tvm import relax
 from tvm.ir import Call, GenericConst
 
 from tvm_stitch.errors import last_line
-from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
+from tvm_stitch.graph.front.convolution.choose import (
+    convolution_of,
+    convolutions_of,
+    is_convolution,
+)
+from tvm_stitch.graph.front.convolution.depthwise import is_depthwise
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused
-from tvm_stitch.graph.front.convolution.layout import convolutions_of, with_channels_last
+from tvm_stitch.graph.front.convolution.layout import with_channels_last
 from tvm_stitch.graph.front.convolution.rounded import rounded_at_once
 from tvm_stitch.graph.front.convolution.weights import with_all_rows
 from tvm_stitch.graph.front.dataflow import definitions, in_blocks, library_call, only_readers
@@ -102,7 +108,9 @@ def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
     found: list[Fused] = []
     taken: set[relax.Var] = set()  # the sum of two convolutions is the first one's alone
     for binding in block.bindings:
-        if isinstance(binding, relax.VarBinding) and is_convolution(binding.value):
+        if not isinstance(binding, relax.VarBinding) or is_depthwise(binding.value):
+            continue
+        if is_convolution(binding.value):
             convolution = convolution_of(binding.value)
             operator = binding.value.op.name.rpartition(".")[2]
             if isinstance(convolution, Refused):

@@ -1,0 +1,96 @@
+"""Depthwise convolutions of few taps are stages of what is around them, and right."""
+
+import numpy as np
+import pytest
+from check import DTYPES, check, primfuncs
+from depthwise import WEIGHTS, depthwise
+from library_stand_in import stand_in
+from tvm import tirx
+from tvm.relax import op
+from zoo import graph
+
+from tvm_stitch.graph.back.launches import outside_calls
+from tvm_stitch.graph.front.convolution.depthwise import is_depthwise
+from tvm_stitch.library import locate
+from tvm_stitch.target import full_target
+from tvm_stitch.verify import stitched_for_cpu
+
+BATCH = tirx.Var("n", "int64")
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "window", "how"),
+    [
+        ((2, 14, 14, 24), (3, 3), {}),
+        ((1, 9, 13, 31), (3, 3), {}),
+        ((2, 12, 7, 8), (5, 5), {}),
+        ((2, 15, 28, 16), (3, 3), {"strides": (2, 2)}),
+        ((1, 31, 33, 7), (3, 5), {"strides": (2, 1), "padding": (0, 2)}),
+        ((2, 9, 10, 8), (3, 3), {"dilation": (2, 3), "padding": (2, 3)}),
+        ((3, 1, 1, 40), (3, 3), {}),
+    ],
+)
+def test_convolutions(dtype, last, shape, window, how):
+    check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_weights_are_read_by_tap_in_a_kernel_that_transposes_them_if_need_be(weights):
+    case = depthwise((8, 28, 28, 64), (3, 3), weights=weights)
+    check(case, kernels=1 if weights == "HWOI" else 2, orders=1)
+
+
+def test_channels_first_take_their_weights_as_they_are():
+    check(depthwise((8, 28, 32, 16), (3, 3), last=False, weights="OIHW"), kernels=1, orders=1)
+
+
+def test_a_symbolic_batch():
+    check(depthwise(((BATCH, 3), 14, 14, 16), (3, 3), weights="HWOI"), kernels=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("length", [7, 33, 1000])
+def test_sequences(dtype, length):
+    """As Mamba has them: of the past alone, the future is cut off."""
+
+    def build(emit, x, w):
+        y = emit(op.nn.conv1d(x, w, padding=3, groups=24))
+        return emit(op.nn.silu(emit(op.strided_slice(y, [2], [0], [length]))))
+
+    def expected(x, w):
+        padded = np.pad(x, ((0, 0), (0, 0), (3, 0)))
+        y = sum(padded[:, :, k : k + length] * w[:, 0, k, None] for k in range(4))
+        return y / (1 + np.exp(-y))
+
+    check(graph(dtype, [(2, 24, length), (24, 1, 4)], build, expected))
+
+
+@pytest.mark.parametrize(
+    ("weight", "groups", "written"),
+    [
+        ((16, 1, 3, 3), 16, True),
+        ((16, 1, 5, 5), 16, True),
+        ((32, 1, 3, 3), 16, False),  # two filters a channel
+        ((16, 2, 3, 3), 8, False),
+        ((16, 16, 3, 3), 1, False),
+        ((16, 1, 7, 7), 16, False),  # too many taps
+    ],
+)
+def test_which_are_written_out(weight, groups, written):
+    def build(emit, x, w):
+        return emit(op.nn.conv2d(x, w, padding=1, groups=groups))
+
+    case = graph("float16", [(1, 16, 12, 12), weight], build, lambda x, _w: x)
+    (binding,) = case.module["main"].body.blocks[0].bindings[:1]
+    assert is_depthwise(binding.value) == written
+
+
+def test_the_library_is_not_asked(monkeypatch):
+    target = full_target("nvidia/nvidia-h100")
+    with stand_in(monkeypatch, locate.CUDNN):
+        case = depthwise((2, 14, 14, 16), (3, 3), last=False, weights="OIHW")
+        assert not outside_calls(stitched_for_cpu(case.module, target))
+        assert any("depthwise_conv2d" in name for name in primfuncs(case.module))

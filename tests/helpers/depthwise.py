@@ -1,0 +1,53 @@
+"""Depthwise convolutions as cases, with their NumPy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from tvm.relax import op
+from zoo import Case, graph
+
+WEIGHTS = {"OIHW": (2, 3, 0, 1), "OHWI": (2, 0, 1, 3), "HWOI": (0, 1, 2, 3)}  # of HWOI
+
+
+def convolved(x, w, strides, padding, dilation):
+    """By channels last and taps first."""
+    (rows, columns), (above, left) = w.shape[:2], padding
+    x = np.pad(x, ((0, 0), (above, above), (left, left), (0, 0)))
+    down, right = dilation
+    heights = (x.shape[1] - down * (rows - 1) - 1) // strides[0] + 1
+    widths = (x.shape[2] - right * (columns - 1) - 1) // strides[1] + 1
+    total = 0.0
+    for i, j in itertools.product(range(rows), range(columns)):
+        ends = i * down + strides[0] * (heights - 1) + 1, j * right + strides[1] * (widths - 1) + 1
+        part = x[:, i * down : ends[0] : strides[0], j * right : ends[1] : strides[1]]
+        total = total + part * w[i, j, :, 0]
+    return total
+
+
+def depthwise(
+    shape, window, dtype="float16", strides=(1, 1), padding=None, dilation=(1, 1),
+    last=True, weights="OHWI",
+) -> Case:  # fmt: skip
+    """A convolution of images of (batch, rows, columns, channels) with a bias and ReLU behind."""
+    padding = tuple(size // 2 for size in window) if padding is None else padding
+    batch, rows, columns, channels = shape
+    images = (batch, rows, columns, channels) if last else (batch, channels, rows, columns)
+    filters = (*window, channels, 1)
+    laid = tuple(filters[axis] for axis in WEIGHTS[weights])
+    data = "NHWC" if last else "NCHW"
+
+    def build(emit, x, w, b):
+        how = {"strides": strides, "padding": padding, "dilation": dilation, "groups": channels}
+        y = emit(op.nn.conv2d(x, w, data_layout=data, kernel_layout=weights, **how))
+        b = b if last else emit(op.reshape(b, (channels, 1, 1)))
+        return emit(op.nn.relu(emit(op.add(y, b))))
+
+    def expected(x, w, b):
+        x = x if last else x.transpose(0, 2, 3, 1)
+        w = w.transpose([WEIGHTS[weights].index(axis) for axis in range(4)])
+        y = np.maximum(convolved(x, w, strides, padding, dilation) + b, 0)
+        return y if last else y.transpose(0, 3, 1, 2)
+
+    return graph(dtype, [images, laid, (channels,)], build, expected)

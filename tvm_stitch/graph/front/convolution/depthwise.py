@@ -1,0 +1,165 @@
+"""Depthwise convolutions of few taps, written out: a sum of products for each element.
+
+In: a call of one of Relax's convolutions that has a filter of its own for every channel. Out: its
+TIR, for LegalizeOps: one element-wise stage per row of the window, so that the ILP joins it with
+what is element-wise around it, where a library's kernel writes its result for others to read. Knows
+no kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from itertools import product
+from math import prod
+from operator import add
+
+import tvm
+from tvm import relax, te, tirx
+from tvm.ir import Call, Expr
+
+from tvm_stitch.graph.front.convolution.choose import convolutions_of, stated_layouts
+from tvm_stitch.graph.front.dataflow import as_variable, in_blocks, name_of
+from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
+from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
+from tvm_stitch.stages.stage import constant
+
+CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2))
+
+
+def is_depthwise(call: Expr) -> bool:
+    """Whether an expression is such a convolution, of few enough taps."""
+    if name_of(call) not in CONVOLUTIONS or not all(map(has_shape, (*call.args, call))):
+        return False
+    data, weight, out = stated_layouts(call)
+    dtypes = {str(dtype_of(each)) for each in (*call.args, call)}
+    if out != data or len(dtypes) > 1 or dtypes.isdisjoint(ACCUMULATORS):
+        return False
+    if not is_plain(data, "NC") or not is_plain(weight, "OI"):
+        return False
+    sizes = dict(zip(weight, map(constant, shape_of(call.args[1])), strict=True))
+    channels = constant(shape_of(call.args[0])[data.index("C")])
+    taps = [sizes[axis] or MOST_WRITTEN + 1 for axis in _spatial(weight)]
+    own_filter = int(call.attrs.groups) == channels == sizes["O"] and sizes["I"] == 1
+    return channels != 1 and own_filter and prod(taps) <= MOST_WRITTEN
+
+
+def has_depthwise(mod: tvm.IRModule) -> bool:
+    """Whether a module has any."""
+    return any(map(is_depthwise, convolutions_of(mod)))
+
+
+def is_plain(layout: str, outer: str) -> bool:
+    """Whether a layout names each axis once, in any order, and packs none."""
+    return layout.isalpha() and sorted(layout) == sorted(outer + _spatial(layout))
+
+
+def _spatial(layout: str) -> str:
+    """The spatial axes of a layout, outermost first."""
+    return "".join(axis for axis in "DHW" if axis in layout)
+
+
+def legalize_convolution(builder: relax.BlockBuilder, call: Call) -> Expr:
+    """The sum of products, if it is such a convolution; what TVM makes of it elsewhere."""
+    if not is_depthwise(call):
+        return call.op.get_attr("FLegalize")(builder, call)
+    depthwise = _Depthwise(call)
+    hint = f"depthwise_{call.op.name.rpartition('.')[2]}"
+    return builder.call_te(depthwise.convolved, *call.args, primfunc_name_hint=hint)
+
+
+def _rounded(total: te.Tensor, dtype: str, *at: Expr) -> Expr:
+    return total(*at).astype(dtype)
+
+
+class _Depthwise:
+    """One such convolution in TIR."""
+
+    def __init__(self, call: Call) -> None:
+        self._data, self._weight, _ = stated_layouts(call)
+        self._shape = shape_of(call)
+        self._axes = [self._data.index(axis) for axis in _spatial(self._data)]
+        sizes = [shape_of(call.args[1])[self._weight.index(a)] for a in _spatial(self._data)]
+        attrs = call.attrs
+        how = zip(sizes, attrs.strides, attrs.padding, attrs.dilation, strict=False)
+        self._sides = [Windows(*map(int, each)) for each in how]  # padding's first are those before
+
+    def convolved(self, image: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        """All products of a row of the window in one stage, which adds what is before it."""
+        sums: list[te.Tensor] = []
+        for row in product(*(range(side.size) for side in self._sides[:-1])):
+            added = self._sum(image, weight, row, sums[-1:])
+            sums.append(te.compute(self._shape, added, name="taps"))
+        rounded = partial(_rounded, sums[-1], str(image.dtype))
+        return te.compute(self._shape, rounded, name="convolved")
+
+    def _sum(
+        self, image: te.Tensor, weight: te.Tensor, row: tuple[int, ...], before: list[te.Tensor]
+    ) -> Callable[..., Expr]:
+        def summed(*at: Expr) -> Expr:
+            taps = ((*row, column) for column in range(self._sides[-1].size))
+            terms = (self._term(image, weight, at, each) for each in taps)
+            return reduce(add, [*(each(*at) for each in before), *terms])
+
+        return summed
+
+    def _term(
+        self, image: te.Tensor, weight: te.Tensor, at: Sequence[Expr], taps: Sequence[int]
+    ) -> Expr:
+        """One tap's product, in what is added up: zero where the tap lies outside of the image."""
+        wide = ACCUMULATORS[str(image.dtype)]
+        place, inside = [*at], []
+        for axis, side, step in zip(self._axes, self._sides, taps, strict=True):
+            place[axis] = side.element(at[axis], step)
+            inside += [place[axis] >= 0, place[axis] < image.shape[axis]]
+        known = {"O": at[self._data.index("C")], "I": 0}
+        known |= dict(zip(_spatial(self._data), taps, strict=True))
+        factor = weight(*(known[axis] for axis in self._weight)).astype(wide)
+        own = tirx.if_then_else(tirx.all(*inside), image(*place).astype(wide), tirx.const(0, wide))
+        return own * factor
+
+
+def DepthwiseWeights() -> tvm.transform.Pass:
+    """Weights by tap and channel where channels are last, as a vector of channels reads them."""
+
+    @tvm.transform.module_pass(opt_level=0, name="DepthwiseWeights")
+    def depthwise_weights(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
+        if not has_depthwise(mod):
+            return mod
+        return relax.transform.Normalize()(in_blocks(mod, _with_taps_outermost))
+
+    return depthwise_weights
+
+
+def _with_taps_outermost(block: relax.DataflowBlock) -> relax.DataflowBlock:
+    bindings: list[relax.Binding] = []
+    for binding in block.bindings:
+        order = _order(binding.value) if is_depthwise(binding.value) else None
+        if order is not None:
+            weights = relax.op.permute_dims(binding.value.args[1], order)
+            bindings.append(as_variable(f"{binding.var.name}_by_tap", weights))
+            binding = relax.VarBinding(binding.var, _by_tap(binding.value, bindings[-1].var))
+        bindings.append(binding)
+    return relax.DataflowBlock(bindings)
+
+
+def _order(call: Call) -> list[int] | None:
+    """How the axes of weights are to lie, if channels are last and these lie otherwise."""
+    data, given, _ = stated_layouts(call)
+    order = [given.index(axis) for axis in _by_tap_layout(data)]
+    return order if data[-1] == "C" and order != sorted(order) else None
+
+
+def _by_tap_layout(data: str) -> str:
+    return f"{_spatial(data)}OI"
+
+
+def _by_tap(call: Call, weights: Expr) -> Expr:
+    """The same convolution by weights that lie so."""
+    attrs = call.attrs
+    layout = _by_tap_layout(str(attrs.data_layout))
+    made = getattr(relax.op.nn, call.op.name.rpartition(".")[2])(
+        call.args[0], weights, attrs.strides, attrs.padding, attrs.dilation, attrs.groups,
+        attrs.data_layout, layout, attrs.out_layout, attrs.out_dtype or None,
+    )  # fmt: skip
+    return relax.BlockBuilder().normalize(made)
