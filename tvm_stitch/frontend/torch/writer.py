@@ -317,6 +317,8 @@ def _check(result: Any, expected: Any, symbols: Symbols) -> None:
         if expected is not result:
             raise TorchError("a result is missing")
         return
+    if result.ty.shape is None:
+        raise TorchError("sizes are broadcast that are equal for all that PyTorch knows, or 1")
     found, wanted = dims(result), symbols.extents(expected.shape)
     same = len(found) == len(wanted) and all(map(symbols.same, found, wanted))
     if not same or dtype(result) != name_of(expected.dtype):
