@@ -172,6 +172,49 @@ def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
     assert {each.operator for each in report.left} == {"convolution", "convolution_backward"}
 
 
+class Inverted(nn.Module):
+    """Of a MobileNet: a depthwise convolution between two that mix channels."""
+
+    def __init__(self, kind, channels, size):
+        super().__init__()
+        convolution, norm = kind
+        self.wide = convolution(channels, 2 * channels, 1, bias=False)
+        self.deep = convolution(
+            2 * channels, 2 * channels, size, padding=size // 2, groups=2 * channels, bias=False
+        )
+        self.norms = nn.ModuleList(norm(2 * channels) for _ in range(2))
+        self.narrow = convolution(2 * channels, channels, 1, bias=False)
+
+    def forward(self, x):
+        y = nn.functional.relu6(self.norms[0](self.wide(x)))
+        return x + self.narrow(nn.functional.relu6(self.norms[1](self.deep(y))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("size", [3, 5])
+def test_depthwise_ones_are_a_kernel_with_their_norm(dtype, size):
+    model = Inverted((nn.Conv2d, nn.BatchNorm2d), 4, size).eval().to(dtype)
+    report, launched = compiled(model, torch.randn(2, 4, 9, 8, dtype=dtype))
+    # PyTorch may compute those of float32 in TF32, for which the others are left to it.
+    assert sum(each.calls for each in report.left) == (2 if dtype == torch.float32 else 0)
+    assert not any(part.failure for part in report.parts)
+    # Laid out, both norms with the convolution between them, in one kernel or two, and the sum.
+    assert len(launched) <= 4, launched
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_depthwise_ones_need_no_library(dtype):
+    model = nn.Sequential(nn.Conv1d(6, 6, 4, padding=3, groups=6), nn.SiLU()).to(dtype)
+    ours = GraphCompiler(Settings(device=LLVM))
+    x = torch.randn(2, 6, 31, dtype=dtype)
+    with torch.no_grad():
+        found, expected = torch.compile(model, backend=ours)(x), model(x)
+        exact = model.double()(x.double())
+    assert (found - exact).abs().max() <= 2 * (expected - exact).abs().max() + 1e-6
+    report = ours.log.report()
+    assert not report.left and "convolution" in report.parts[0].operators
+
+
 def test_what_may_be_tf32_is_pytorchs(monkeypatch):
     def products(precision):
         monkeypatch.setattr(torch, "get_float32_matmul_precision", precision)
