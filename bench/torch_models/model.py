@@ -26,6 +26,12 @@ class Size:
     small: bool = False
 
 
+# A rate of steps. By 1e-3 a ViT leaps about from its random weights, and a ResNet and an LSTM know
+# their one batch by heart before the last step, when gradients are differences of rounded logits:
+# float64 itself goes other ways from weights that differ in a last bit.
+GENTLE = 1e-4
+
+
 @dataclass(frozen=True)
 class Model:
     """A model, made at its real size or at a small one of the same kind."""

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bench.models.diffusion import UnetBlock
-from bench.torch_models.model import Inputs, Model, Size, noise, without_dropout
+from bench.torch_models.model import GENTLE, Inputs, Model, Size, noise, without_dropout
 
 CLASSES = 10
 
@@ -37,7 +37,8 @@ def _recurrent(name: str, kind: type[nn.Module]) -> Model:
     def labelled(size: Size) -> Inputs:
         return {**inputs(size), "labels": torch.arange(size.batch) % CLASSES}
 
-    return Model(name, make, inputs, Size(32, 64), Size(2, 5, True), None, make, labelled)
+    sizes = Size(32, 64), Size(2, 5, True)
+    return Model(name, make, inputs, *sizes, None, make, labelled, rate=GENTLE)
 
 
 def _transformer(size: Size) -> nn.Module:

@@ -9,13 +9,10 @@ import torch
 from torch import nn
 
 from bench.torch_models.language import Loss, Plain, built
-from bench.torch_models.model import Inputs, Model, Size, noise, tokens
+from bench.torch_models.model import GENTLE, Inputs, Model, Size, noise, tokens
 
 CLASSES = 10
 BATCH = {"pixel_values": {0: "batch"}}
-# By steps of 1e-3 a ViT leaps about from its random weights, and a ResNet knows its one batch by
-# heart before the last one: float64 itself goes other ways from weights that differ in a last bit.
-_GENTLE = 1e-4
 _SMALL = {
     "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
     "image_size": 32, "patch_size": 8,
@@ -94,13 +91,13 @@ def models() -> list[Model]:
                  "decoder_hidden_size": 32}  # fmt: skip
     return [
         _hf("vit", "ViT", _SMALL, trained=_classifier("ViT", _SMALL), trained_on=_labelled,
-            dynamic=BATCH, rate=_GENTLE),
+            dynamic=BATCH, rate=GENTLE),
         _hf("deit", "DeiT", _SMALL),
         _hf("dinov2", "Dinov2", _SMALL),
         _hf("beit", "Beit", _SMALL),
         _hf("convnext", "ConvNext", _STAGES | {"num_stages": 2}),
         _hf("resnet", "ResNet", resnet, trained=_classifier("ResNet", resnet),
-            trained_on=_labelled, dynamic=BATCH, rate=_GENTLE),
+            trained_on=_labelled, dynamic=BATCH, rate=GENTLE),
         _hf("regnet", "RegNet", _STAGES | {"embedding_size": 16, "groups_width": 8}),
         _hf("mobilenet-v2", "MobileNetV2", {"image_size": 32}),
         _hf("swin", "Swin", swin),
