@@ -48,7 +48,7 @@ def test_training_is_followed_loss_by_loss():
     rows = tried("lstm", TRAINING)
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
     for row in rows.values():
-        assert row.gradients_error < 1e-6 and row.update_error < 1e-5
+        assert row.gradients_error < 1e-6 and row.update_error < 1e-4
         assert row.state_error < 1e-6 and len(row.starts) == STARTS
     assert len(rows[STITCH].losses) == 20 and rows[STITCH].losses[-1] < rows[STITCH].losses[0]
 
@@ -165,7 +165,8 @@ def test_a_fault_of_later_steps_alone_is_seen():
     eager, faulty = (Row("lstm", "float32", TRAINING, name, "ok") for name in (EAGER, STITCH))
     way.one(System(EAGER, EXECUTOR), eager)
     way.one(Faulty(EAGER, EXECUTOR), faulty)
-    assert faulty.gradients_error < 1e-6 and faulty.update_error < 1e-5
+    # A step of 1e-4 is a few hundred times what rounding leaves of a weight.
+    assert faulty.gradients_error < 1e-6 and faulty.update_error < 1e-4
     assert faulty.state_error == pytest.approx(0.01, rel=0.1) and eager.state_error < 1e-6
     assert judged(faulty, eager) == "wrong"
 
