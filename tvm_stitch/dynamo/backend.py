@@ -34,7 +34,10 @@ from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
-from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
+from tvm_stitch.dynamo.rewrites.attention_masks import (
+    with_fused_masks,
+    with_single_queries_written_out,
+)
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
@@ -117,6 +120,7 @@ class GraphCompiler:
             return graph.forward
         begin_libraries(self.settings)  # g++ works while AOTAutograd traces
         with_fused_masks(graph.graph)
+        with_single_queries_written_out(graph.graph)
         graph.recompile()
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None

@@ -5,7 +5,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks  # noqa: E402
+from tvm_stitch.dynamo.rewrites.attention_masks import (  # noqa: E402
+    with_fused_masks,
+    with_single_queries_written_out,
+)
 from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
 
 attention = torch.nn.functional.scaled_dot_product_attention
@@ -193,3 +196,68 @@ def test_attention_stays_one_call():
     torch.testing.assert_close(found, as_a_traced_model_makes_it(*given))
     left = {each.operator for each in ours.log.report().left}
     assert left == {"_scaled_dot_product_flash_attention_for_cpu"}
+
+
+# A single query
+
+
+def calls_left(function, *inputs, dynamic=False):
+    """How many calls of attention are left where single queries are written out; the same result."""
+    found = []
+
+    def backend(graph, _inputs):
+        with_single_queries_written_out(graph.graph)
+        graph.recompile()
+        graph.graph.lint()
+        found.append(len(graph.graph.find_nodes(op="call_function", target=attention)))
+        return graph.forward
+
+    expected = function(*inputs)
+    found_result = torch.compile(function, backend=backend, dynamic=dynamic)(*inputs)
+    torch.testing.assert_close(found_result, expected)
+    return found[0]
+
+
+def with_one_query(batch=2, keys=LENGTH, heads_of_keys=4):
+    return torch.randn(batch, 4, 1, 8), *(
+        torch.randn(batch, heads_of_keys, keys, 8) for _ in range(2)
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("kind", ["none", "bool", "float"])
+def test_a_single_query_is_written_out(kind, dynamic):
+    mask = torch.arange(LENGTH) < LENGTH - 2
+    if kind == "float":
+        mask = torch.where(mask, 0.5, float("-inf"))
+    given = None if kind == "none" else mask[None, None, None].expand(2, 1, 1, -1)
+
+    def attend(q, k, v):
+        return attention(q, k, v, attn_mask=given, scale=0.3) + 1
+
+    assert calls_left(attend, *with_one_query(), dynamic=dynamic) == 0
+
+
+def test_groups_of_heads_are_written_out_too():
+    def attend(q, k, v):
+        return attention(q, k, v, enable_gqa=True)
+
+    assert calls_left(attend, *with_one_query(heads_of_keys=2)) == 0
+
+
+def test_a_query_that_sees_no_key_gives_zeros():
+    hidden = torch.zeros(2, 1, 1, LENGTH, dtype=torch.bool)
+    assert calls_left(lambda q, k, v: attention(q, k, v, hidden), *with_one_query()) == 0
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k, v: attention(q.half(), k.half(), v.half()),
+        lambda q, k, v: attention(k, k, v),  # of many queries
+        lambda q, k, v: attention(q, k, v, is_causal=True),
+        lambda q, k, v: attention(q, k, v, None, 0.0, True),
+    ],
+)
+def test_others_stay(attend):
+    assert calls_left(attend, *with_one_query()) == 1

@@ -1,15 +1,18 @@
-"""Masks of attention as PyTorch's fused kernels take them, before it chooses among its kernels.
+"""Attention as PyTorch's fused kernels take it, before it chooses one; what they are not for.
 
 In: a graph as dynamo gives it, where attention is still one call. Out: the same graph; a mask that
 hides nothing is left out (traced models make masks that they leave out when they run eagerly), one
 that depends on no input and hides what comes later is said by `is_causal` (on an H200, attention of
 8 x 12 heads of 128 x 64 halves takes 41 us with a mask and 18 without), and one that is broadcast
 along the keys is written out: PyTorch's fused kernels take no other, and without them attention is
-two products in float32. Must not know what becomes of the graph.
+two products in float32. A single query of float32 is written out: the fused kernel has a block for
+each head (58 us for a layer of a Llama on an H200). Must not know what becomes of the graph.
 """
 
 from __future__ import annotations
 
+import operator
+from math import inf
 from typing import Any
 
 import torch
@@ -21,7 +24,9 @@ from tvm_stitch.dynamo.rewrites.known_values import Values, hides_nothing, is_ca
 _ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _MASK = "attn_mask"
 _PLACE = 3  # behind query, key and value
-_CAUSAL, _CAUSAL_PLACE = "is_causal", 5  # behind the mask and dropout_p
+_DROPOUT, _DROPOUT_PLACE = "dropout_p", 4
+_CAUSAL, _CAUSAL_PLACE = "is_causal", 5
+_WRITTEN_OUT = torch.ops.aten._scaled_dot_product_attention_math.default
 
 
 def with_fused_masks(graph: fx.Graph) -> None:
@@ -52,9 +57,37 @@ def with_fused_masks(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
+def with_single_queries_written_out(graph: fx.Graph) -> None:
+    """Attention of one query, as where a word is added to a text, as products and a softmax."""
+    for call in graph.find_nodes(op="call_function", target=_ATTENTION):
+        query, mask = _argument(call, 0, "query"), _argument(call, _PLACE, _MASK)
+        others = [_argument(call, place, name) for place, name in ((1, "key"), (2, "value"))]
+        if query is None or None in others:
+            continue
+        is_single = _value(query).dtype is torch.float32 and _is(_value(query).shape[-2], 1)
+        if not is_single or any(
+            _given(call, place, name)
+            for place, name in ((_DROPOUT_PLACE, _DROPOUT), (_CAUSAL_PLACE, _CAUSAL))
+        ):
+            continue
+        how = {name: call.kwargs[name] for name in ("scale", "enable_gqa") if name in call.kwargs}
+        with graph.inserting_before(call):
+            if mask is not None and _value(mask).dtype is torch.bool:
+                mask = graph.call_function(torch.where, (mask, 0.0, -inf))
+            both = graph.call_function(_WRITTEN_OUT, (query, *others, mask), how)
+            attended = graph.call_function(operator.getitem, (both, 0))
+        attended.meta = dict(call.meta)
+        call.replace_all_uses_with(attended)
+        graph.erase_node(call)
+
+
+def _given(call: fx.Node, place: int, name: str) -> Any:
+    return call.args[place] if len(call.args) > place else call.kwargs.get(name)
+
+
 def _argument(call: fx.Node, place: int, name: str) -> fx.Node | None:
     """A tensor that a call is given."""
-    given = call.args[place] if len(call.args) > place else call.kwargs.get(name)
+    given = _given(call, place, name)
     is_tensor = isinstance(given, fx.Node) and isinstance(_value(given), torch.Tensor)
     return given if is_tensor else None  # type: ignore[return-value]
 
@@ -92,8 +125,7 @@ def _is_broadcast_along_keys(mask: torch.Tensor) -> bool:
 def _hides_what_is_later(call: fx.Node, mask: torch.Tensor) -> bool:
     """Whether a mask does what `is_causal` does."""
     query, key = _argument(call, 0, "query"), _argument(call, 1, "key")
-    given = call.args[_CAUSAL_PLACE] if len(call.args) > _CAUSAL_PLACE else None
-    if query is None or key is None or call.kwargs.get(_CAUSAL, given):
+    if query is None or key is None or _given(call, _CAUSAL_PLACE, _CAUSAL):
         return False
     extents = [_value(each).shape[-2] for each in (query, key)]
     return all(isinstance(each, int) for each in extents) and is_causal(mask, *extents)
