@@ -202,7 +202,7 @@ def test_attention_stays_one_call():
 
 
 def calls_left(function, *inputs, dynamic=False):
-    """How many calls of attention are left where single queries are written out; the same result."""
+    """How many calls of attention are left, single queries written out; the result is right."""
     found = []
 
     def backend(graph, _inputs):
