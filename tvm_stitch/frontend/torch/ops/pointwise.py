@@ -7,6 +7,7 @@ the same. Maxima, minima and limits hand on what is not a number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -224,6 +225,9 @@ def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Convert
 def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number = None) -> Expr:
     """Not below low, then not above high, which counts where the two cross."""
     to, of = call.dtype, _comparable(call.dtype)
+    if is_float(of) and not (low is None or high is None or is_tensor(low) or is_tensor(high)):
+        # One after the other: of one within the other, TVM writes the element out in branches.
+        return _clamp(call, _clamp(call, x, low), None, high)
     limits = [limit for limit in (low, high) if limit is not None]
 
     def compute(a: Any, *given: Any) -> Any:
@@ -237,6 +241,9 @@ def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number =
 
 
 def _limited(choose: Callable[..., Any], a: Any, limit: Any, of: str) -> Any:
+    if isinstance(limit, tirx.FloatImm) and not isnan(limit.value):
+        # What is not a number is beyond none, without being asked for it in a branch.
+        return tirx.Select(a < limit if choose is larger else a > limit, limit, a)
     chosen = choose(a, limit)
     return tirx.Select(is_nan(limit), limit, chosen) if is_float(of) else chosen
 
