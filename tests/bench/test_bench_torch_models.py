@@ -2,6 +2,7 @@
 
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -15,10 +16,13 @@ from bench.torch_models.runner import Job, Run, Settings  # noqa: E402
 from bench.torch_models.systems import DYNAMO, EAGER, EXECUTOR, STITCH, System  # noqa: E402
 from bench.torch_models.training import STARTS, nudged  # noqa: E402
 
+# In float32 a step of 1e-3 says more of an update than what rounding leaves of a weight.
+LSTM = replace(registry.find("lstm"), rate=1e-3)
 
-def tried(name, kind, dtype="float32"):
+
+def tried(model, kind, dtype="float32"):
     messages = []
-    way = WAYS[kind](registry.find(name), dtype, EXECUTOR, True, messages.append)
+    way = WAYS[kind](model, dtype, EXECUTOR, True, messages.append)
     way.run([EAGER, STITCH], None, None)
     rows = [Row(**message["row"]) for message in messages if message["event"] == "row"]
     return {row.system: row for row in rows}
@@ -26,7 +30,7 @@ def tried(name, kind, dtype="float32"):
 
 @pytest.mark.slow
 def test_a_model_is_tried_and_compared_with_float64():
-    rows = tried("transformer-encoder", INFERENCE)
+    rows = tried(registry.find("transformer-encoder"), INFERENCE)
     assert rows[STITCH].status == "ok", rows[STITCH].detail
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
     assert rows[STITCH].stitched and not rows[STITCH].failures
@@ -45,10 +49,10 @@ def test_a_break_is_every_backends():
 
 @pytest.mark.slow
 def test_training_is_followed_loss_by_loss():
-    rows = tried("lstm", TRAINING)
+    rows = tried(LSTM, TRAINING)
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
     for row in rows.values():
-        assert row.gradients_error < 1e-6 and row.update_error < 1e-4
+        assert row.gradients_error < 1e-6 and row.update_error < 1e-5
         assert row.state_error < 1e-6 and len(row.starts) == STARTS
     assert len(rows[STITCH].losses) == 20 and rows[STITCH].losses[-1] < rows[STITCH].losses[0]
 
@@ -66,7 +70,7 @@ def test_training_is_followed_loss_by_loss():
 def test_models_of_transformers(name, dtype, kind):
     pytest.importorskip("transformers")
     torch._dynamo.reset()
-    rows = tried(name, kind, dtype)
+    rows = tried(registry.find(name), kind, dtype)
     ours = rows[STITCH]
     assert judged(ours, rows[EAGER]) == "ok", ours
     assert ours.stitched and not ours.failures
@@ -75,7 +79,7 @@ def test_models_of_transformers(name, dtype, kind):
 
 @pytest.mark.slow
 def test_other_sizes_need_no_other_graph():
-    rows = tried("transformer-encoder", DYNAMIC)
+    rows = tried(registry.find("transformer-encoder"), DYNAMIC)
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
     assert rows[STITCH].recompiled == 0
 
@@ -160,13 +164,12 @@ class Faulty(System):
 
 
 def test_a_fault_of_later_steps_alone_is_seen():
-    way = WAYS[TRAINING](registry.find("lstm"), "float32", EXECUTOR, True, lambda message: None)
+    way = WAYS[TRAINING](LSTM, "float32", EXECUTOR, True, lambda message: None)
     way.prepare()
     eager, faulty = (Row("lstm", "float32", TRAINING, name, "ok") for name in (EAGER, STITCH))
     way.one(System(EAGER, EXECUTOR), eager)
     way.one(Faulty(EAGER, EXECUTOR), faulty)
-    # A step of 1e-4 is a few hundred times what rounding leaves of a weight.
-    assert faulty.gradients_error < 1e-6 and faulty.update_error < 1e-4
+    assert faulty.gradients_error < 1e-6 and faulty.update_error < 1e-5
     assert faulty.state_error == pytest.approx(0.01, rel=0.1) and eager.state_error < 1e-6
     assert judged(faulty, eager) == "wrong"
 

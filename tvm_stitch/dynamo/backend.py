@@ -34,7 +34,7 @@ from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
-from tvm_stitch.dynamo.rewrites.attention_masks import (
+from tvm_stitch.dynamo.rewrites.attention import (
     with_fused_masks,
     with_single_queries_written_out,
 )

@@ -20,7 +20,7 @@ from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.frontend.torch.ops.product import is_outer
-from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
+from tvm_stitch.graph.front.convolution import has_own_filters
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
@@ -187,12 +187,12 @@ def _librarys_convolution(
 
 
 def _is_depthwise(node: fx.Node) -> bool:
-    """Whether a convolution is written out, as graph/front/convolution/depthwise has it."""
+    """Whether a convolution becomes stages, which need no library."""
     images, weight = (node.args[place].meta["val"] for place in (0, 1))
     transposed, groups = node.args[6], node.args[8]
-    few = weight.dim() in (3, 4) and prod(weight.shape[2:]) <= MOST_WRITTEN
-    own_filter = groups == images.shape[1] == weight.shape[0] > 1 and weight.shape[1] == 1
-    return bool(few and own_filter and not transposed)
+    filters, depth, *taps = weight.shape
+    is_written_out = has_own_filters(groups, images.shape[1], filters, depth, prod(taps))
+    return is_written_out and len(taps) in (1, 2) and not transposed
 
 
 def _lies_channels_last(images: Any) -> bool:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import tvm
-
 from tvm_stitch.kernel.analysis.addressing import Address, AddressKey, Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
@@ -57,6 +55,7 @@ SECTOR_BYTES = 32
 TILE_BLOCK, TILE_REGISTERS, TILE_THREADS = 128, 124, 256
 
 
+@memoized
 def _unsupported(program: Program) -> Refused | None:
     """Weights that every thread would gather element by element: better transposed before.
 
@@ -71,7 +70,8 @@ def _unsupported(program: Program) -> Refused | None:
         size = elements_of(read.buffer)
         if read.buffer in program.inputs and not read.guarded and total and size:
             address = frame.address(stage, read)
-            if size * MOST_READERS <= total and not address.from_memory and _lies_apart(address):
+            is_shared = size * MOST_READERS <= total and not address.from_memory
+            if is_shared and _lies_apart(frame, address):
                 gathered.setdefault(read.buffer, set()).add(address.key)
     for buffer, keys in gathered.items():
         if len(keys) > MOST_GATHERS:
@@ -79,10 +79,10 @@ def _unsupported(program: Program) -> Refused | None:
     return None
 
 
-def _lies_apart(address: Address) -> bool:
+def _lies_apart(frame: Frame, address: Address) -> bool:
     """Whether the first two columns read neither the same element nor the next."""
     first, second = (address.at(int64(0), int64(column)) for column in (0, 1))
-    return constant(tvm.sym.Analyzer().simplify(second - first)) not in (0, 1, None)
+    return constant(frame.analyzer.simplify(second - first)) not in (0, 1, None)
 
 
 def _candidates(problem: Problem[Program]) -> Iterator[Flat]:

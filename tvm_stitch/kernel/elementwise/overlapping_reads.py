@@ -80,6 +80,7 @@ class Tile:
         self.pieces = lines.inner // vector
         self.group: Var = tirx.Var("group", "int64")
         self.piece: Var = tirx.Var("piece", "int64")
+        self._vectors: dict[Var, dict[object, int]] = {}
 
     @cached_property
     def _analyzer(self) -> tvm.sym.Analyzer:
@@ -148,12 +149,21 @@ class Tile:
 
     def registers(self, stages: Iterable[Stage]) -> int:
         """What the distinct vectors of some stages take that come from memory."""
-        frame, found = Frame(self._program), {}
-        for load in _loads(frame, stages, self.vector):
-            size = load.elements(self.vector) * element_bytes(load.address.buffer)
-            for line in range(self.count):
-                found[self.key(load, line)] = -(-size // REGISTER_BYTES)
+        found: dict[object, int] = {}
+        for stage in stages:
+            found |= self._registers_of(stage)
         return sum(found.values())
+
+    def _registers_of(self, stage: Stage) -> dict[object, int]:
+        """The same of each vector of a stage, by its key."""
+        if stage.output not in self._vectors:
+            frame, found = Frame(self._program), dict[object, int]()
+            for load in plan_loads(frame, _addresses(frame, stage), self.vector):
+                size = load.elements(self.vector) * element_bytes(load.address.buffer)
+                for line in range(self.count):
+                    found[self.key(load, line)] = -(-size // REGISTER_BYTES)
+            self._vectors[stage.output] = found
+        return self._vectors[stage.output]
 
 
 @memoized
@@ -165,7 +175,7 @@ def find_lines(program: Program) -> Lines | None:
     for stage in program.stages:
         across, inner = ([None, None, *map(constant, stage.extents)])[-2:]
         counts: dict[Var, set[object]] = {}
-        for address in _addresses(frame, [stage]):
+        for address in _addresses(frame, stage):
             counts.setdefault(address.buffer, set()).add(address.key)
         many = max(map(len, counts.values()), default=0) >= FEWEST
         if many and across and inner and same_size(stage.size, program.space.size):
@@ -196,14 +206,7 @@ def lines_at_once(program: Program, vector: int, most_registers: int) -> Iterato
                 yield count
 
 
-def _addresses(frame: Frame, stages: Iterable[Stage]) -> Iterator[Address]:
-    """What stages read of inputs, in vectors or one by one."""
+def _addresses(frame: Frame, stage: Stage) -> Iterator[Address]:
+    """What a stage reads of inputs, in vectors or one by one."""
     inputs = set(frame.program.inputs)
-    for stage in stages:
-        for read in stage.reads:
-            if read.buffer in inputs:
-                yield frame.address(stage, read)
-
-
-def _loads(frame: Frame, stages: Iterable[Stage], vector: int) -> list[VectorLoad]:
-    return plan_loads(frame, _addresses(frame, stages), vector)
+    return (frame.address(stage, read) for read in stage.reads if read.buffer in inputs)

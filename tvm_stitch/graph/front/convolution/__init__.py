@@ -5,7 +5,11 @@ convolutions, but for depthwise ones of few taps, which become stages. Must not 
 is found or called.
 """
 
-from tvm_stitch.graph.front.convolution.depthwise import DepthwiseWeights, has_depthwise
+from tvm_stitch.graph.front.convolution.depthwise import (
+    DepthwiseWeights,
+    has_depthwise,
+    has_own_filters,
+)
 from tvm_stitch.graph.front.convolution.rewrite import LibraryConvolutions
 
-__all__ = ["DepthwiseWeights", "LibraryConvolutions", "has_depthwise"]
+__all__ = ["DepthwiseWeights", "LibraryConvolutions", "has_depthwise", "has_own_filters"]

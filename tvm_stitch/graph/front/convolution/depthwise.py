@@ -35,13 +35,19 @@ def is_depthwise(call: Expr) -> bool:
     dtypes = {str(dtype_of(each)) for each in (*call.args, call)}
     if out != data or len(dtypes) > 1 or dtypes.isdisjoint(ACCUMULATORS):
         return False
-    if not is_plain(data, "NC") or not is_plain(weight, "OI"):
+    if not _is_plain(data, "NC") or not _is_plain(weight, "OI"):
         return False
     sizes = dict(zip(weight, map(constant, shape_of(call.args[1])), strict=True))
     channels = constant(shape_of(call.args[0])[data.index("C")])
-    taps = [sizes[axis] or MOST_WRITTEN + 1 for axis in _spatial(weight)]
-    own_filter = int(call.attrs.groups) == channels == sizes["O"] and sizes["I"] == 1
-    return channels != 1 and own_filter and prod(taps) <= MOST_WRITTEN
+    taps = prod(sizes[axis] or MOST_WRITTEN + 1 for axis in _spatial(weight))
+    return has_own_filters(int(call.attrs.groups), channels, sizes["O"], sizes["I"], taps)
+
+
+def has_own_filters(
+    groups: int, channels: int | None, filters: int | None, depth: int | None, taps: int
+) -> bool:
+    """Whether every channel has one filter, of few taps; what is None only run time knows."""
+    return groups > 1 and groups == channels == filters and depth == 1 and taps <= MOST_WRITTEN
 
 
 def has_depthwise(mod: tvm.IRModule) -> bool:
@@ -49,7 +55,7 @@ def has_depthwise(mod: tvm.IRModule) -> bool:
     return any(map(is_depthwise, convolutions_of(mod)))
 
 
-def is_plain(layout: str, outer: str) -> bool:
+def _is_plain(layout: str, outer: str) -> bool:
     """Whether a layout names each axis once, in any order, and packs none."""
     return layout.isalpha() and sorted(layout) == sorted(outer + _spatial(layout))
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.rewrites.attention_masks import (  # noqa: E402
+from tvm_stitch.dynamo.rewrites.attention import (  # noqa: E402
     with_fused_masks,
     with_single_queries_written_out,
 )
@@ -25,25 +25,33 @@ def heads(batch=2, length=LENGTH):
     return [torch.randn(batch, 4, length, 8) for _ in range(3)]
 
 
-def masks_of(function, *inputs, dynamic=False):
-    """The masks that are left in the graph, or None; what is computed stays."""
+def rewritten(rewrite, function, *inputs, dynamic=False):
+    """The function's graph as the rewrite leaves it; the result is right."""
     found = []
 
     def backend(graph, _inputs):
-        with_fused_masks(graph.graph)
+        rewrite(graph.graph)
         graph.recompile()
         graph.graph.lint()
-        for call in graph.graph.find_nodes(op="call_function", target=attention):
-            mask = call.args[3] if len(call.args) > 3 else call.kwargs.get("attn_mask")
-            found.append(mask if mask is None else mask.meta["example_value"])
-        found.append({str(node.target) for node in graph.graph.nodes})
+        found.append(graph.graph)
         return graph.forward
 
     given = [each.clone() for each in inputs]
     torch.testing.assert_close(
         torch.compile(function, backend=backend, dynamic=dynamic)(*given), function(*inputs)
     )
-    return found
+    (graph,) = found
+    return graph
+
+
+def masks_of(function, *inputs, dynamic=False):
+    """The masks that are left in the graph, or None; what is computed stays."""
+    graph = rewritten(with_fused_masks, function, *inputs, dynamic=dynamic)
+    found = []
+    for call in graph.find_nodes(op="call_function", target=attention):
+        mask = call.args[3] if len(call.args) > 3 else call.kwargs.get("attn_mask")
+        found.append(mask if mask is None else mask.meta["example_value"])
+    return [*found, {str(node.target) for node in graph.nodes}]
 
 
 def positions(x, dim):
@@ -202,20 +210,9 @@ def test_attention_stays_one_call():
 
 
 def calls_left(function, *inputs, dynamic=False):
-    """How many calls of attention are left, single queries written out; the result is right."""
-    found = []
-
-    def backend(graph, _inputs):
-        with_single_queries_written_out(graph.graph)
-        graph.recompile()
-        graph.graph.lint()
-        found.append(len(graph.graph.find_nodes(op="call_function", target=attention)))
-        return graph.forward
-
-    expected = function(*inputs)
-    found_result = torch.compile(function, backend=backend, dynamic=dynamic)(*inputs)
-    torch.testing.assert_close(found_result, expected)
-    return found[0]
+    """How many calls of attention are left where single queries are written out."""
+    graph = rewritten(with_single_queries_written_out, function, *inputs, dynamic=dynamic)
+    return len(graph.find_nodes(op="call_function", target=attention))
 
 
 def with_one_query(batch=2, keys=LENGTH, heads_of_keys=4):
