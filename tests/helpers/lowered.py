@@ -100,6 +100,8 @@ class _Run:
             return self.value(expr.tuple_value)[expr.index]
         if isinstance(expr, tvm.ir.GenericConst):
             return expr.value.numpy()
+        if expr.op.name == "relax.reshape":
+            return self.value(expr.args[0]).reshape([int(extent) for extent in expr.ty.shape])
         assert expr.op.name == "relax.call_tir", expr
         (ty,) = expr.ty_args
         outputs = [_unwritten(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
