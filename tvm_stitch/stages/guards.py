@@ -138,17 +138,25 @@ def within(condition: Expr) -> Within | None:
     return Within(index, intervals[kind])
 
 
+def conjuncts(guard: Expr) -> list[Expr]:
+    """The conditions that all must hold, the outermost first."""
+    if not isinstance(guard, tirx.And):
+        return [guard]
+    return [*conjuncts(guard.a), *conjuncts(guard.b)]
+
+
 def least_values(guard: Expr) -> dict[Expr, int]:
     """What indices are at least where a condition holds, as far as it compares them with numbers.
 
     Indices are told apart as they are: variables, for whoever looks them up.
     """
-    if isinstance(guard, tirx.And):
-        both = [least_values(guard.a), least_values(guard.b)]
-        return {index: max(e.get(index, 0) for e in both) for index in {**both[0], **both[1]}}
-    found = within(guard)
-    least = found.intervals[0][0] if found is not None and found.intervals else None
-    return {} if found is None or least is None else {found.index: least}
+    values: dict[Expr, int] = {}
+    for condition in conjuncts(guard):
+        found = within(condition)
+        least = found.intervals[0][0] if found is not None and found.intervals else None
+        if found is not None and least is not None:
+            values[found.index] = max(values.get(found.index, 0), least)
+    return values
 
 
 def _largest(*ends: int | None) -> int | None:

@@ -236,6 +236,34 @@ def test_windows_cut_out_of_images_are_one_product_of_float32(cheap):
     assert verified.ok, str(verified)
 
 
+@pytest.mark.parametrize(
+    "rows, depth, products",
+    [
+        pytest.param(31, 512, 1, id="long sums of few results"),
+        pytest.param(31, 384, 2, id="short sums"),
+        pytest.param(1100, 512, 2, id="many results"),
+    ],
+)
+def test_the_depth_of_a_few_rows_is_divided_as_of_one_matrix(cheap, rows, depth, products):
+    """Of images that lie with channels first, as in Mamba; the library divides no batch's depth."""
+
+    def build(emit, x, w):
+        turned = emit(op.permute_dims(emit(op.nn.relu(x)), [0, 2, 1]))
+        return emit(op.matmul(emit(op.reshape(turned, (2 * rows, depth))), w))
+
+    def expected(x, w):
+        return np.maximum(x, 0).swapaxes(1, 2).reshape(-1, depth) @ w
+
+    case = graph("float32", [(2, depth, rows), (depth, 72)], build, expected)
+    whys = [kernel.why for kernel in tvm_stitch.explain(case.module, H200).kernels]
+    (product,) = (why for why in whys if "cuBLASLt" in why)
+    one = f"a product of {2 * rows} x {depth} x 72"
+    assert (one if products == 1 else f"2 products of {rows} x {depth} x 72") in product
+    if products == 1:
+        verified = tvm_stitch.verify(case.module, H200, orders=1)
+        assert verified.ok, str(verified)
+
+
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ending", ["", "scale residual bias ReLU", "bias GELU"])

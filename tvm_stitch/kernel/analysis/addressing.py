@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import tvm
 import tvm_ffi
@@ -18,7 +19,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import axes_of_rows
 from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.guards import least_values
+from tvm_stitch.stages.guards import conjuncts, least_values
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
@@ -260,9 +261,13 @@ class Frame:
         """Whether always exactly one of two conditions holds."""
         if guard is None or other is None:
             return False
-        both, either = tirx.all(guard, other), tirx.any(guard, other)
+        # Either holds where each of one's conditions or each of the other's does. That is asked
+        # pair by pair, the innermost first: most of what is no complement is known at once.
+        pairs = product(reversed(conjuncts(guard)), reversed(conjuncts(other)))
         simplify = self.analyzer.simplify
-        return constant(simplify(both)) == 0 and constant(simplify(either)) == 1
+        if any(constant(simplify(tirx.any(*pair))) != 1 for pair in pairs):
+            return False
+        return constant(simplify(tirx.all(guard, other))) == 0
 
     def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""

@@ -23,6 +23,7 @@ from tvm_stitch.kernel.analysis.vector_loads import (
     vector_width_of,
 )
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.stages.guards import conjuncts
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -191,16 +192,16 @@ def _conditions(
 
 def _condition(frame: Frame, guard: Expr | None, vector: int, lane: int) -> _Condition | None:
     """What must hold for a lane, by what is left of it there; None: it never does."""
-    if guard is None:
-        return {}
-    if isinstance(guard, tirx.And):
-        left, right = (_condition(frame, side, vector, lane) for side in (guard.a, guard.b))
-        return None if left is None or right is None else {**left, **right}
-    lane = 0 if frame.uniform(guard, vector) else lane
-    there = frame.at_lane(guard, vector, lane)
-    if constant(there) is not None:
-        return {} if constant(there) else None
-    return {tvm_ffi.StructuralKey(there): substitute(guard, {COLUMN: COLUMN + lane})}
+    left: dict[tvm_ffi.StructuralKey, Expr] = {}
+    for condition in [] if guard is None else conjuncts(guard):
+        moved = 0 if frame.uniform(condition, vector) else lane
+        there = frame.at_lane(condition, vector, moved)
+        if constant(there) == 0:
+            return None
+        if constant(there) is None:
+            key = tvm_ffi.StructuralKey(there)
+            left[key] = substitute(condition, {COLUMN: COLUMN + moved})
+    return left
 
 
 def _any_of(conditions: list[_Condition]) -> Expr | None:

@@ -40,6 +40,7 @@ class LibraryTiming:
     bandwidth_share: float
     # Lines of a matrix that begin at no multiple of 16 bytes are not copied as whole tiles.
     unaligned: float
+    divides_batches: bool = True  # whether the depth of several matrices is divided, too
 
 
 DIVISIONS = (1, 2, 3, 4, 8)
@@ -85,6 +86,7 @@ SINGLES = LibraryTiming(
     division_us=3.3,
     bandwidth_share=0.77,
     unaligned=1.0,
+    divides_batches=False,
 )
 
 
@@ -122,10 +124,11 @@ def library_us(
     """What the library's kernel should take, its launch included."""
     timing, sizes = timing or timing_of(product), Sizes.of(product, extents)
     start = device.timing.launch_us + device.timing.block_us + timing.start_us
+    divisions = DIVISIONS if sizes.entries == 1 or timing.divides_batches else (1,)
     multiply = min(
         _multiply_us(sizes, timing, tile, parts, device)
         for tile in timing.tiles
-        for parts in DIVISIONS
+        for parts in divisions
     )
     multiply *= 1.0 if _is_aligned(product, extents) else timing.unaligned
     memory = least_bytes((product,), extents) / (device.bandwidth * timing.bandwidth_share) * 1e6

@@ -40,6 +40,11 @@ ROWS_TO_TRANSPOSE_FOR = {"float32": 8}
 TVM's kernels for float32 take longer by weights as linear layers have them: 317 us for 4096 x 768 x
 768 on an H200, 263 and 3 for the copy otherwise. Of recurrent layers, a hundred products share a
 copy that takes 5 us: one of 32 rows takes 25.9 us, by the copy 23.5, of 8 rows 12.6 and 11.5."""
+TILE, FEW_TILES, LONG_DEPTH = 64, 66, 512
+"""Of float32: the side of the library's tiles, how few of them leave half of a large device idle,
+and the depth from which on that lasts longer than a copy. Of one matrix the library divides the
+depth among blocks then, of a batch it does not: 2 products of 64 x 1536 x 768 took 50 us on an H200
+where one of 128 rows takes 13, and their sums of 1536 in a row have twice the error."""
 _SUMMED = "float32"
 
 
@@ -64,7 +69,7 @@ def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
         return None
     for pair in product_of(*(list(_matrices(operand, stage)) for operand in (left, right))):
         form = _form(*pair)
-        if form is not None and not _is_better_transposed(form):
+        if form is not None and not (_is_better_transposed(form) or _is_better_joined(form)):
             sources, places = zip(*(form.laid_out(view, stage) for view in form.views), strict=True)
             extents = [factor.extent for factor in form.factors]
             return stage.compute(partial(form.computed, places), *sources, extents, name=NAME)
@@ -204,6 +209,35 @@ def _is_better_transposed(form: _Form) -> bool:
     rows = prod(factor.extent for factor in form.axes if factor in left.memory)
     is_known = isinstance(rows, (int, tirx.IntImm))
     return is_weight and by_depth and is_known and int(rows) >= enough
+
+
+def _is_better_joined(form: _Form) -> bool:
+    """Whether the library loses more by a batch of matrices than making one of them takes."""
+    left, right = form.views
+    if dtype_of(left.source) in HALF or shim.unusable(CUBLASLT) is not None:
+        return False
+    if set(left.memory) & set(right.memory) - set(form.summed):
+        return False  # they would be a batch anyhow
+    sides = [_runs(form.axes, view) for view in form.views]
+    sizes = [[_size(run) for run in runs] for runs in (*sides, [form.summed])]
+    if not all(isinstance(size, int | tirx.IntImm) for each in sizes for size in each):
+        return False
+    rows, columns, (depth,) = ([int(size) for size in each] or [1] for each in sizes)
+    tiles = prod(-(-max(side) // TILE) * (prod(side) // max(side)) for side in (rows, columns))
+    return max(len(rows), len(columns)) > 1 and depth >= LONG_DEPTH and tiles < FEW_TILES
+
+
+def _runs(axes: Sequence[Factor | None], view: View) -> list[Run]:
+    """The axes of a result that are of a view, those together that are neighbours in memory."""
+    runs: list[Run] = [()]
+    following = dict(pairwise(view.memory))
+    for factor in axes:
+        if factor is not None and factor in view.memory:
+            if runs[-1] and following.get(runs[-1][-1]) is factor:
+                runs[-1] += (factor,)
+            else:
+                runs.append((factor,))
+    return runs[1:]
 
 
 def _size(factors: Sequence[Factor]) -> Expr:
