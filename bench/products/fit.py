@@ -119,5 +119,5 @@ def _timing(start: LibraryTiming, values: Sequence[float]) -> LibraryTiming:
         LibraryTile(tile.rows, tile.columns, numbers[2 * place], numbers[2 * place + 1])
         for place, tile in enumerate(start.tiles)
     )
-    others = dict(zip(OTHERS, numbers[2 * len(tiles) :], strict=True))
+    others: dict[str, Any] = dict(zip(OTHERS, numbers[2 * len(tiles) :], strict=True))
     return replace(start, tiles=tiles, **others)

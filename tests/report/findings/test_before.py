@@ -1,7 +1,10 @@
 """TVM's default pipeline runs when somebody asks what was before, and once."""
 
+from check import H200
 from documents import masked_softmax
+from tvm.relax import op
 from tvm.s_tir import dlight
+from zoo import graph
 
 from tvm_stitch.report import explain
 from tvm_stitch.report.data import TVMS_PIPELINE
@@ -42,3 +45,16 @@ def test_a_schedule_that_fails_on_one_kernel_hides_none(monkeypatch):
     monkeypatch.setattr(dlight.gpu.GeneralReduction, "apply", fails)
     before = explain(masked_softmax(64, 128), "sm_90").before
     assert (before.launches, before.failure) == (4, "")  # by the last rule
+
+
+def test_what_tvm_would_inline_without_end_is_not_scheduled():
+    """Of a tree of operators, such as a scan, TVM computes all leaves for each element."""
+
+    def build(emit, x):
+        for _ in range(14):
+            x = emit(op.add(emit(op.exp(x)), emit(op.negative(x))))
+        return x
+
+    case = graph("float32", [(64, 64)], build, lambda x: x)
+    found = explain(case.module, H200).before
+    assert found.kernels is None and "16,384 loads" in found.failure

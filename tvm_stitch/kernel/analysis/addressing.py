@@ -38,6 +38,9 @@ from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, anal
 ROW = tirx.Var("row", "int64")
 COLUMN = tirx.Var("column", "int64")
 LANE = tirx.Var("lane", "int64")  # a column of a vector of columns, counted from its first
+# Conditions of a branch that may be another's complement. Those of nested branches seldom are, and
+# TVM takes milliseconds to see it of each pair, of which a scan as a tree of slices has thousands.
+MOST_OF_COMPLEMENTS = 2
 
 
 # A buffer, and a position and a condition up to what they are made of.
@@ -261,9 +264,12 @@ class Frame:
         """Whether always exactly one of two conditions holds."""
         if guard is None or other is None:
             return False
+        conditions = conjuncts(guard), conjuncts(other)
+        if max(map(len, conditions)) > MOST_OF_COMPLEMENTS:
+            return False
         # Either holds where each of one's conditions or each of the other's does. That is asked
         # pair by pair, the innermost first: most of what is no complement is known at once.
-        pairs = product(reversed(conjuncts(guard)), reversed(conjuncts(other)))
+        pairs = product(*map(reversed, conditions))
         simplify = self.analyzer.simplify
         if any(constant(simplify(tirx.any(*pair))) != 1 for pair in pairs):
             return False

@@ -22,6 +22,7 @@ from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad
 from tvm_stitch.kernel.codegen.tir_builder import divided, int64
 from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.stages.guards import conjuncts
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
@@ -37,6 +38,7 @@ from tvm_stitch.stages.stage import (
 
 FEWEST = 3  # loads of a stage from one buffer, of which lines may share some
 SHARED = 0.75  # of the loads of single lines, at most so many are left
+OF_WINDOWS = 4  # conditions that a read of one may have: the ends of two axes
 LINES = (4, 7, 6, 5, 3, 2, 1)  # of a tile, the best first
 REGISTER_BYTES = 4
 
@@ -176,6 +178,8 @@ def find_lines(program: Program) -> Lines | None:
         across, inner = ([None, None, *map(constant, stage.extents)])[-2:]
         counts: dict[Var, set[object]] = {}
         for address in _addresses(frame, stage):
+            if address.guard is not None and len(conjuncts(address.guard)) > OF_WINDOWS:
+                return None
             counts.setdefault(address.buffer, set()).add(address.key)
         many = max(map(len, counts.values()), default=0) >= FEWEST
         if many and across and inner and same_size(stage.size, program.space.size):
