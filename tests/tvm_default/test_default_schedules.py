@@ -12,6 +12,7 @@ from zoo import Case, Graph, graph, graph_of
 
 import tvm_stitch
 from tvm_stitch import InputError, StitchError, simt
+from tvm_stitch.graph.back.launches import nests
 from tvm_stitch.simt.lowering import cuda_source
 from tvm_stitch.tvm_default import default_schedules
 
@@ -180,6 +181,28 @@ def squeeze_and_excite(dtype: str, channels: int = 8, size: int = 9) -> Case:
 @pytest.mark.slow
 def test_squeeze_and_excite():
     runs(squeeze_and_excite("float32"), 1e-4)
+
+
+def test_a_tree_of_operators_is_scheduled_block_by_block():
+    """DLight's rules would compute an element of 2,048 loads, and of a scan's tree never end."""
+    depth = 11
+
+    def build(emit, x):
+        for _ in range(depth):
+            x = emit(op.add(emit(op.tanh(x)), emit(op.cos(x))))
+        return x
+
+    def expected(x):
+        for _ in range(depth):
+            x = np.tanh(x) + np.cos(x)
+        return x
+
+    case = graph("float32", [(7, 33)], build, expected)
+    module = scheduled_by_default(case.module)
+    (function,) = primfuncs_of(module).values()
+    assert len(nests(function)) == 3 * depth
+    (got,) = run_lowered(module, case.arrays, H200)
+    np.testing.assert_allclose(got, case.expected[0], rtol=1e-4, atol=1e-4)
 
 
 def test_what_follows_a_product_is_not_applied_at_each_of_its_steps():

@@ -34,10 +34,6 @@ from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
-from tvm_stitch.dynamo.rewrites.attention import (
-    with_fused_masks,
-    with_single_queries_written_out,
-)
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
@@ -46,6 +42,11 @@ from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
+from tvm_stitch.dynamo.rewrites.untraced.attention import (
+    with_fused_masks,
+    with_single_queries_written_out,
+)
+from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
@@ -121,6 +122,7 @@ class GraphCompiler:
         begin_libraries(self.settings)  # g++ works while AOTAutograd traces
         with_fused_masks(graph.graph)
         with_single_queries_written_out(graph.graph)
+        with_scans_written_out(graph.graph)
         graph.recompile()
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None

@@ -26,6 +26,8 @@ from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests, outermost_nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
 from tvm_stitch.kernel.codegen.prim_func import with_plain_arguments
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import plain_target
 from tvm_stitch.workarounds.light_stacks import quick_import_of_intrinsics
 from tvm_stitch.workarounds.quick_inlining import inline_where_possible
@@ -38,6 +40,10 @@ tvm_ffi.register_error("StitchError", StitchError)
 # A selection, as in argmax, may read its own element anywhere.
 _APPLIED = (tvm.ir.Call, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 _SCHEDULED = "tirx.is_scheduled"
+# Of an element, where all before it is computed in its place, as DLight's rules have it. Beyond,
+# they take minutes or longer: of a scan of 64 steps as a tree of slices, of 160 operators and
+# 100,000 loads, more than ten.
+MOST_LOADS = 1_000
 
 
 def default_rules() -> list[Any]:
@@ -75,6 +81,8 @@ def _scheduled(
     if not _computes(function):
         return None
     meant = function.attrs.get("target") or target
+    if inlined_loads(function) > MOST_LOADS:
+        return _launched_if_any(_block_by_block(function, meant))
     failed: Exception | None = None
     wide = with_wide_reductions(function)
     for rule in _rules(function):
@@ -107,6 +115,16 @@ def _computes(function: tirx.PrimFunc) -> bool:
     kinds = (s_tir.SBlock, tirx.BufferStore, tirx.AttrStmt)
     tvm_ffi.structural_walk(function.body, (kinds, found.append))
     return len(found) > 1 or not isinstance(function.body, s_tir.SBlockRealize)
+
+
+def inlined_loads(function: tirx.PrimFunc) -> int:
+    """Loads of the largest element, once all that no sum is of has gone into its readers."""
+    stages = read_stages(function)
+    counts: dict[Any, int] = {}
+    for stage in () if isinstance(stages, Refused) else stages:
+        loads = sum(counts.get(read.buffer, 1) for read in stage.reads)
+        counts[stage.output] = 1 if stage.is_reduction else loads
+    return max(counts.values(), default=0)
 
 
 def _rules(function: tirx.PrimFunc) -> list[Any]:
@@ -207,23 +225,36 @@ def _without_epilogues(function: tirx.PrimFunc, target: tvm.target.Target) -> s_
     """As DLight's Fallback has it, with what comes after a reduction in a loop nest of its own."""
     schedule = s_tir.Schedule(function)
     for info in normalize_prim_func(schedule):
-        block = info.block_rv
         if not info.is_reduction():
             with suppress(s_tir.ScheduleError):
-                schedule.compute_inline(block)
+                schedule.compute_inline(info.block_rv)
                 continue
-        loops = schedule.get_loops(block)
-        kinds = list(zip(loops, info.dom_kind(), strict=True))
-        spatial = [loop for loop, kind in kinds if kind == "S"] or [schedule.add_unit_loop(block)]
-        others = [loop for loop, kind in kinds if kind != "S"]
-        schedule.reorder(*spatial, *others)
-        most = dlight.base.max_threads_per_block(target)
-        blocks, threads = schedule.split(schedule.fuse(*spatial), factors=[None, most])
-        schedule.bind(blocks, "blockIdx.x")
-        schedule.bind(threads, "threadIdx.x")
-        if info.is_reduction() and others:
-            schedule.decompose_reduction(block, others[0])
+        _bind(schedule, info, target)
     return schedule
+
+
+def _block_by_block(function: tirx.PrimFunc, target: tvm.target.Target) -> tirx.PrimFunc:
+    """Every block in a kernel of its own, what lies between them in memory."""
+    schedule = s_tir.Schedule(function)
+    for info in normalize_prim_func(schedule):
+        _bind(schedule, info, target)
+    return with_plain_arguments(schedule.mod["main"])
+
+
+def _bind(schedule: s_tir.Schedule, info: Any, target: tvm.target.Target) -> None:
+    """Threads for the elements of a block; each sums what there is to be summed by itself."""
+    block = info.block_rv
+    loops = schedule.get_loops(block)
+    kinds = list(zip(loops, info.dom_kind(), strict=True))
+    spatial = [loop for loop, kind in kinds if kind == "S"] or [schedule.add_unit_loop(block)]
+    others = [loop for loop, kind in kinds if kind != "S"]
+    schedule.reorder(*spatial, *others)
+    most = dlight.base.max_threads_per_block(target)
+    blocks, threads = schedule.split(schedule.fuse(*spatial), factors=[None, most])
+    schedule.bind(blocks, "blockIdx.x")
+    schedule.bind(threads, "threadIdx.x")
+    if info.is_reduction() and others:
+        schedule.decompose_reduction(block, others[0])
 
 
 def _launched_if_any(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -23,16 +23,11 @@ from tvm_stitch.report.findings.kernels import kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
 from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.stages.extents import Extents
-from tvm_stitch.stages.read_stages import read_stages
-from tvm_stitch.stages.stage import Refused
 from tvm_stitch.timing import stage
-from tvm_stitch.tvm_default.default_schedules import default_rules
+from tvm_stitch.tvm_default.default_schedules import MOST_LOADS, default_rules, inlined_loads
 
 WHY = "TVM's own fusion"
 _SCHEDULES = "ApplyDefaultSchedule"  # fails as a whole where a rule fails on one function
-# Of an element, where all before it is computed in its place. Beyond, TVM takes minutes or longer:
-# of a scan of 64 steps as a tree of slices (Mamba, 160 operators), more than ten.
-MOST_LOADS = 10_000
 
 
 class _WhereItFits(dlight.ScheduleRule):
@@ -44,23 +39,13 @@ class _WhereItFits(dlight.ScheduleRule):
 
     def apply(self, func: tirx.PrimFunc, target: tvm.target.Target, tunable: bool) -> Any:
         """What the rule makes of a function, if anything."""
-        loads = _inlined_loads(func)
+        loads = inlined_loads(func)
         if loads > MOST_LOADS:
             raise StitchError(f"an element would be computed of {loads:,} loads")
         try:
             return self.rule.apply(func, target, tunable)
         except Exception:  # rules fail in many ways on shapes they were not made for
             return None
-
-
-def _inlined_loads(func: tirx.PrimFunc) -> int:
-    """Loads of the largest element, once what no sum is of has gone into its readers."""
-    stages = read_stages(func)
-    counts: dict[Any, int] = {}
-    for each in () if isinstance(stages, Refused) else stages:
-        loads = sum(counts.get(read.buffer, 1) for read in each.reads)
-        counts[each.output] = 1 if each.is_reduction else loads
-    return max(counts.values(), default=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.rewrites.known_ranges import Ranges
-from tvm_stitch.dynamo.rewrites.known_values import Values, hides_nothing, is_causal
+from tvm_stitch.dynamo.rewrites.untraced.known_ranges import Ranges
+from tvm_stitch.dynamo.rewrites.untraced.known_values import Values, hides_nothing, is_causal
 
 _ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _MASK = "attn_mask"

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.rewrites.attention import (  # noqa: E402
+from tvm_stitch.dynamo.rewrites.untraced.attention import (  # noqa: E402
     with_fused_masks,
     with_single_queries_written_out,
 )
