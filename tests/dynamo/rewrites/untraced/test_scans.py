@@ -44,7 +44,7 @@ def inputs(length, **how):
     return [torch.randn(3, length, 5, 4, **how) for _ in range(3)]
 
 
-@pytest.mark.parametrize("length", [1, 2, 7, pytest.param(33, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [1, 7, pytest.param(33, marks=pytest.mark.slow)])
 def test_scans_are_ours(length):
     given = inputs(length)
     compiled = torch.compile(recurrence, backend="tvm_stitch", options=EXECUTOR)
@@ -53,6 +53,7 @@ def test_scans_are_ours(length):
     assert len(report.parts) == 1 and not report.left
 
 
+@pytest.mark.slow
 def test_gradients_go_through_scans():
     given = inputs(5, requires_grad=True)
     exact = torch.autograd.grad(step_by_step(*given).sum(), given)

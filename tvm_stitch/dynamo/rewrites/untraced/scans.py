@@ -19,7 +19,7 @@ def with_scans_written_out(graph: fx.Graph) -> None:
         if len(call.args) != 3 or not isinstance(call.args[2], tuple | list):
             continue
         combine, leaves, others = call.args
-        lengths = [leaf.meta["example_value"].shape[0] for leaf in leaves]
-        if all(isinstance(length, int) for length in lengths):
+        values = [leaf.meta.get("example_value") for leaf in leaves]
+        if all(value is not None and isinstance(value.shape[0], int) for value in values):
             call.target = generic_associative_scan
             call.args = (combine, leaves, 0, others)
