@@ -155,7 +155,7 @@ def least_values(guard: Expr) -> dict[Expr, int]:
         found = within(condition)
         least = found.intervals[0][0] if found is not None and found.intervals else None
         if found is not None and least is not None:
-            values[found.index] = max(values.get(found.index, 0), least)
+            values[found.index] = max(values.get(found.index, least), least)
     return values
 
 
