@@ -157,7 +157,7 @@ def test_what_would_not_work_is_refused(tensors, changes, why):
     (
         (ROWS, Flat(256, 4, 1), "a flat mapping of a rows part"),
         (ROWS, ColumnSums(256, 1, 4, 1, blocks=1, min_blocks_per_sm=1), "of a rows part"),
-        (FLAT, Rows(256, 1, 4, 5), "of a flat or register tile or transposed part"),
+        (FLAT, Rows(256, 1, 4, 5), "a rows mapping of a flat or register tile or transposed part"),
         (FLAT, Transposed(256, 4, 1, tile=32), "nothing is read transposed"),
         (SUMS, Rows(256, 1, 4, 1), "a rows mapping of a column sums part"),
     ),

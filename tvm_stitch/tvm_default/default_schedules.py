@@ -82,7 +82,7 @@ def _scheduled(
         return None
     meant = function.attrs.get("target") or target
     if inlined_loads(function) > MOST_LOADS:
-        return _launched_if_any(_block_by_block(function, meant))
+        return _finished(_block_by_block(function, meant))
     failed: Exception | None = None
     wide = with_wide_reductions(function)
     for rule in _rules(function):
@@ -99,7 +99,7 @@ def _scheduled(
                 continue
             if is_last and not by_hand and _folds_epilogue(one.mod["main"]):
                 one = _without_epilogues(function, meant)
-            return _launched_if_any(with_plain_arguments(one.mod["main"]))
+            return _finished(one)
     if failed is not None:
         raise StitchError(
             f"none of TVM's schedules fits the operator {name}: {last_line(failed)}. Compile the "
@@ -233,12 +233,12 @@ def _without_epilogues(function: tirx.PrimFunc, target: tvm.target.Target) -> s_
     return schedule
 
 
-def _block_by_block(function: tirx.PrimFunc, target: tvm.target.Target) -> tirx.PrimFunc:
+def _block_by_block(function: tirx.PrimFunc, target: tvm.target.Target) -> s_tir.Schedule:
     """Every block in a kernel of its own, what lies between them in memory."""
     schedule = s_tir.Schedule(function)
     for info in normalize_prim_func(schedule):
         _bind(schedule, info, target)
-    return with_plain_arguments(schedule.mod["main"])
+    return schedule
 
 
 def _bind(schedule: s_tir.Schedule, info: Any, target: tvm.target.Target) -> None:
@@ -255,6 +255,10 @@ def _bind(schedule: s_tir.Schedule, info: Any, target: tvm.target.Target) -> Non
     schedule.bind(threads, "threadIdx.x")
     if info.is_reduction() and others:
         schedule.decompose_reduction(block, others[0])
+
+
+def _finished(schedule: s_tir.Schedule) -> tirx.PrimFunc:
+    return _launched_if_any(with_plain_arguments(schedule.mod["main"]))
 
 
 def _launched_if_any(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -39,13 +39,20 @@ class _WhereItFits(dlight.ScheduleRule):
 
     def apply(self, func: tirx.PrimFunc, target: tvm.target.Target, tunable: bool) -> Any:
         """What the rule makes of a function, if anything."""
-        loads = inlined_loads(func)
-        if loads > MOST_LOADS:
-            raise StitchError(f"an element would be computed of {loads:,} loads")
         try:
             return self.rule.apply(func, target, tunable)
         except Exception:  # rules fail in many ways on shapes they were not made for
             return None
+
+
+class _NoneWithoutEnd(dlight.ScheduleRule):
+    """Takes no function, and lets nobody take one that would keep all rules busy."""
+
+    def apply(self, func: tirx.PrimFunc, _target: tvm.target.Target, _tunable: bool) -> None:
+        """An error where an element would be computed of too many."""
+        loads = inlined_loads(func)
+        if loads > MOST_LOADS:
+            raise StitchError(f"an element would be computed of {loads:,} loads")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +81,7 @@ class ByDefault:
         passes = [
             *cuda_pipeline.library_dispatch_passes(self.cuda),
             *(each for each in legal if each.info.name != _SCHEDULES),
-            dlight.ApplyDefaultSchedule(*map(_WhereItFits, default_rules())),
+            dlight.ApplyDefaultSchedule(_NoneWithoutEnd(), *map(_WhereItFits, default_rules())),
             *cuda_pipeline.dataflow_lower_passes(self.cuda),
         ]
         notes = Notes(sources=tuple(self.sources))

@@ -135,13 +135,7 @@ class _Form:
 
     def laid_out(self, view: View, stage: Stages) -> tuple[Expr, tuple[Run, ...]]:
         """A view's source in a shape that the form can index, and what lies along it."""
-        runs: list[Run] = []
-        following = dict(pairwise(self.summed))
-        for factor in view.memory:
-            if runs and following.get(runs[-1][-1]) is factor:
-                runs[-1] += (factor,)
-            else:
-                runs.append((factor,))
+        runs = _runs(view.memory, self.summed)
         shape, extents = shape_of(view.source), [_size(run) for run in runs]
         if same_extents([extent for extent in shape if not is_one(extent)], extents):
             remaining = iter(runs)
@@ -218,7 +212,10 @@ def _is_better_joined(form: _Form) -> bool:
         return False
     if set(left.memory) & set(right.memory) - set(form.summed):
         return False  # they would be a batch anyhow
-    sides = [_runs(form.axes, view) for view in form.views]
+    sides = [
+        _runs([factor for factor in form.axes if factor in view.memory], view.memory)
+        for view in form.views
+    ]
     sizes = [[_size(run) for run in runs] for runs in (*sides, [form.summed])]
     if not all(isinstance(size, int | tirx.IntImm) for each in sizes for size in each):
         return False
@@ -227,17 +224,16 @@ def _is_better_joined(form: _Form) -> bool:
     return max(len(rows), len(columns)) > 1 and depth >= LONG_DEPTH and tiles < FEW_TILES
 
 
-def _runs(axes: Sequence[Factor | None], view: View) -> list[Run]:
-    """The axes of a result that are of a view, those together that are neighbours in memory."""
-    runs: list[Run] = [()]
-    following = dict(pairwise(view.memory))
-    for factor in axes:
-        if factor is not None and factor in view.memory:
-            if runs[-1] and following.get(runs[-1][-1]) is factor:
-                runs[-1] += (factor,)
-            else:
-                runs.append((factor,))
-    return runs[1:]
+def _runs(factors: Sequence[Factor], neighbours: Sequence[Factor]) -> list[Run]:
+    """The factors, those together that follow each other among the neighbours too."""
+    runs: list[Run] = []
+    following = dict(pairwise(neighbours))
+    for factor in factors:
+        if runs and following.get(runs[-1][-1]) is factor:
+            runs[-1] += (factor,)
+        else:
+            runs.append((factor,))
+    return runs
 
 
 def _size(factors: Sequence[Factor]) -> Expr:
