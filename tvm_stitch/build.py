@@ -22,7 +22,11 @@ from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
 from tvm_stitch.graph.front.attention import LibraryAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
-from tvm_stitch.graph.front.convolution import DepthwiseWeights, LibraryConvolutions
+from tvm_stitch.graph.front.convolution import (
+    ConvolutionProducts,
+    DepthwiseWeights,
+    LibraryConvolutions,
+)
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
@@ -103,6 +107,7 @@ def stitch_passes(
         WithoutElements(),
         Undispatched(),
         LongSums(),
+        ConvolutionProducts(),
         *_library_passes(target, options, asked),
         DepthwiseWeights(),
         *dump.relax(),

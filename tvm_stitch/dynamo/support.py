@@ -19,6 +19,7 @@ from tvm_stitch.dynamo.settings import LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import PRODUCTS
+from tvm_stitch.frontend.torch.ops.images.products import becomes_product
 from tvm_stitch.frontend.torch.ops.product import is_outer
 from tvm_stitch.graph.front.convolution import has_own_filters
 from tvm_stitch.kernel.ir.mapping import LIBRARY
@@ -177,13 +178,27 @@ def _librarys_convolution(
     name = operator_name(node.target)
     if name not in ("convolution", "convolution_backward"):
         return None
-    if name == "convolution" and _is_depthwise(node):
+    if name == "convolution" and (_is_depthwise(node) or _is_product(node, result, libraries)):
         return None
     if result.dtype not in libraries.convolutions:
         return Refused("a library's kernel is faster")
     if libraries.trained and not _lies_channels_last(node.args[name == "convolution_backward"]):
         return Refused("a convolution in training whose images lie with channels first")
     return None
+
+
+def is_product(node: fx.Node) -> bool:
+    """Whether a node is a convolution that is written as a product of matrices."""
+    if operator_name(node.target) != "convolution":
+        return False
+    images, weight = (node.args[place].meta["val"] for place in (0, 1))
+    stride, padding, dilation, transposed, _, groups = node.args[3:]
+    return becomes_product(images, weight, stride, padding, dilation, transposed, groups)
+
+
+def _is_product(node: fx.Node, result: torch.Tensor, libraries: Libraries) -> bool:
+    """Whether a convolution is one, and that product ours."""
+    return (result.dtype in _HALVES or result.dtype in libraries.products) and is_product(node)
 
 
 def _is_depthwise(node: fx.Node) -> bool:

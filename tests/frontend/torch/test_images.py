@@ -46,7 +46,7 @@ WINDOWS = [
 @pytest.mark.parametrize("size", [(9, 8), (8, 7)])
 def test_gradients_of_convolutions(size, how, last):
     kernel, *numbers = ([n, n] if isinstance(n, int) else list(n) for n in how)
-    x, w = image(2, 4, *size, last=last), image(6, 4, *kernel, last=last)
+    x, w = image(2, 8, *size, last=last), image(6, 8, *kernel, last=last)
     gradient = torch.randn_like(functional.conv2d(x, w, None, *numbers))
     for asked in ([True, True, True], [False, True, False]):
 
@@ -60,6 +60,35 @@ def test_gradients_of_convolutions(size, how, last):
 
         found = check(gradients, gradient, x, w)
         assert ('"CHWN"' in found.module.script()) == last
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("size", "weight", "stride", "groups"),
+    [
+        ((8, 12), (6, 3, 4, 4), 4, 1),
+        ((11, 7), (5, 3, 3, 2), (3, 2), 1),  # the last rows and columns are in no window
+        ((9,), (8, 2, 5), 5, 1),
+        ((5, 7), (6, 4, 1, 1), 1, 2),
+    ],
+)
+@pytest.mark.parametrize("asked", [[True] * 3, [False, True, False]])
+def test_gradients_of_convolutions_that_are_products(size, weight, stride, groups, last, asked):
+    last = last and len(size) == 2
+    x, w = image(2, weight[1] * groups, *size, last=last), image(*weight, last=last)
+    convolve = functional.conv1d if len(size) == 1 else functional.conv2d
+    gradient = torch.randn_like(convolve(x, w, None, stride, groups=groups))
+    steps = [stride] * len(size) if isinstance(stride, int) else list(stride)
+    zeros, ones = [0] * len(size), [1] * len(size)
+
+    def gradients(g, x, w):
+        how = [weight[0]], steps, zeros, ones, False, zeros, groups, asked
+        return [
+            each for each in torch.ops.aten.convolution_backward(g, x, w, *how) if each is not None
+        ]
+
+    found = check(gradients, gradient, x, w).module.script()
+    assert "matmul" in found and "conv" not in found
 
 
 @pytest.mark.slow

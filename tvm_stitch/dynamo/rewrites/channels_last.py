@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from tvm_stitch.dynamo.rewrites.strides import Strides, laid_out
+from tvm_stitch.dynamo.support import is_product
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_laid
 
 _aten = torch.ops.aten
@@ -28,11 +29,14 @@ def with_channels_last(graph: fx.Graph) -> fx.Graph:
 
 
 def gains(node: fx.Node) -> bool:
-    """Whether a node is a convolution that is faster so: of images, in no groups of several."""
+    """Whether a node is a convolution that is faster so: of images, in no groups of several.
+
+    What becomes a product reads its images where they lie.
+    """
     weight, groups = _weight_and_groups(node)
     if weight is None or weight.dim() != 4 or weight.dtype not in _HALVES:
         return False
-    return groups == 1 or weight.shape[1] == 1
+    return (groups == 1 or weight.shape[1] == 1) and not is_product(node)
 
 
 def _weight_and_groups(node: fx.Node) -> tuple[torch.Tensor | None, Any]:

@@ -15,6 +15,8 @@ from torch._prims_common import suggest_memory_format
 
 from tvm_stitch.frontend.torch.ops.images.interpolation import FORWARD
 from tvm_stitch.frontend.torch.ops.images.padding import OPERATORS as PADDING
+from tvm_stitch.frontend.torch.ops.images.products import becomes_product, lie_side_by_side
+from tvm_stitch.frontend.torch.ops.images.products import gradients as gradients_of_product
 
 _aten = torch.ops.aten
 # Core operators that are better as stages: norms, whose statistics then share a kernel with all
@@ -214,17 +216,21 @@ def _convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> Any:
-    """The gradient of the bias apart: a sum, which is ours, also where the rest is PyTorch's."""
+    """Products' as products, and that of the bias apart, where the rest is PyTorch's, too."""
     of_input, of_weight, of_bias = output_mask
-    if not of_bias:
-        return NotImplemented
     how = (stride, padding, dilation, transposed, output_padding, groups)
     images = weights = None
-    if of_input or of_weight:
+    windows = (stride, padding, dilation, transposed, groups)
+    if becomes_product(input, weight, *windows) and lie_side_by_side(weight, stride):
+        images, weights = gradients_of_product(grad_output, input, weight, groups, output_mask)
+    elif not of_bias:
+        return NotImplemented
+    elif of_input or of_weight:
         images, weights, _ = _aten.convolution_backward(
             grad_output, input, weight, bias_sizes, *how, [of_input, of_weight, False]
         )
-    return images, weights, grad_output.sum([0, *range(2, grad_output.dim())])
+    of_channels = grad_output.sum([0, *range(2, grad_output.dim())]) if of_bias else None
+    return images, weights, of_channels
 
 
 def _attention(

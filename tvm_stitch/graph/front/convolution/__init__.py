@@ -1,7 +1,8 @@
 """Convolutions: which a library computes, in what layout, with what behind them; depthwise ones.
 
 Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN in place of
-convolutions, but for depthwise ones of few taps, which become stages. Must not know how the library
+convolutions, but for those that are products of matrices, and depthwise ones of few taps, which
+become stages. Must not know how the library
 is found or called.
 """
 
@@ -10,6 +11,14 @@ from tvm_stitch.graph.front.convolution.depthwise import (
     has_depthwise,
     has_own_filters,
 )
+from tvm_stitch.graph.front.convolution.products import ConvolutionProducts, is_product
 from tvm_stitch.graph.front.convolution.rewrite import LibraryConvolutions
 
-__all__ = ["DepthwiseWeights", "LibraryConvolutions", "has_depthwise", "has_own_filters"]
+__all__ = [
+    "ConvolutionProducts",
+    "DepthwiseWeights",
+    "LibraryConvolutions",
+    "has_depthwise",
+    "has_own_filters",
+    "is_product",
+]

@@ -25,6 +25,8 @@ from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
 from tvm_stitch.stages.stage import constant
 
 CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2))
+MOST_OF_SEVERAL = 64
+"""Taps where a channel has several filters: cuDNN launches a kernel for each channel then."""
 
 
 def is_depthwise(call: Expr) -> bool:
@@ -46,8 +48,10 @@ def is_depthwise(call: Expr) -> bool:
 def has_own_filters(
     groups: int, channels: int | None, filters: int | None, depth: int | None, taps: int
 ) -> bool:
-    """Whether every channel has one filter, of few taps; what is None only run time knows."""
-    return groups > 1 and groups == channels == filters and depth == 1 and taps <= MOST_WRITTEN
+    """Whether every channel has filters of its own, of few taps; what is None is not known yet."""
+    if groups <= 1 or groups != channels or depth != 1 or filters is None:
+        return False
+    return taps <= (MOST_WRITTEN if filters == channels else MOST_OF_SEVERAL)
 
 
 def has_depthwise(mod: tvm.IRModule) -> bool:
@@ -85,6 +89,9 @@ class _Depthwise:
         self._data, self._weight, _ = stated_layouts(call)
         self._shape = shape_of(call)
         self._axes = [self._data.index(axis) for axis in _spatial(self._data)]
+        self._filters = int(shape_of(call.args[1])[self._weight.index("O")]) // int(
+            call.attrs.groups
+        )
         sizes = [shape_of(call.args[1])[self._weight.index(a)] for a in _spatial(self._data)]
         attrs = call.attrs
         how = zip(sizes, attrs.strides, attrs.padding, attrs.dilation, strict=False)
@@ -115,10 +122,12 @@ class _Depthwise:
         """One tap's product, in what is added up: zero where the tap lies outside of the image."""
         wide = ACCUMULATORS[str(image.dtype)]
         place, inside = [*at], []
+        channels = self._data.index("C")
+        place[channels] = at[channels] // self._filters
         for axis, side, step in zip(self._axes, self._sides, taps, strict=True):
             place[axis] = side.element(at[axis], step)
             inside += [place[axis] >= 0, place[axis] < image.shape[axis]]
-        known = {"O": at[self._data.index("C")], "I": 0}
+        known = {"O": at[channels], "I": 0}
         known |= dict(zip(_spatial(self._data), taps, strict=True))
         factor = weight(*(known[axis] for axis in self._weight)).astype(wide)
         own = tirx.if_then_else(tirx.all(*inside), image(*place).astype(wide), tirx.const(0, wide))

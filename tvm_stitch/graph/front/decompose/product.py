@@ -268,10 +268,15 @@ def _batch(left: View, right: View) -> list[tuple[Run, Run]]:
 
 
 def _in_chunks(left: View, right: View, summed: Sequence[Factor]) -> bool:
-    """Whether tensor cores can be fed with a sum over several dimensions in memory."""
+    """Whether tensor cores can be fed with a sum over several dimensions in memory.
+
+    Where neighbours along an outer one are neighbours in memory, as of weights that have their taps
+    innermost for windows that have their channels so, each element would be a load of its own.
+    """
     inner = summed[-1].extent
     return (
         {dtype_of(view.source) for view in (left, right)} <= HALF
+        and all(view.memory[-1] not in summed[:-1] for view in (left, right))
         and all(isinstance(factor.extent, tirx.IntImm) for factor in summed)
         and int(inner) % CHUNK == 0
     )
