@@ -33,15 +33,17 @@ from tvm_stitch.stages.stage import (
     buffer_shape,
     buffer_size,
     constant,
+    dtype_of,
     find_reads,
     flatten,
     handle,
+    is_buffer,
     replaced,
     same_size,
     shown,
     substitute,
 )
-from tvm_stitch.stages.visit import walked
+from tvm_stitch.stages.visit import mapped, walked
 
 # A value read at other places than its own is computed again there; this bounds how often.
 MAX_INLINED = 64
@@ -320,11 +322,30 @@ def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var,
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
     """The value of an element-wise stage at the place that a load asks for."""
     # Indices that are read from memory may be of int32, which axes are not.
-    indices = tuple(as_int64(analyzer.simplify(index)) for index in read.load.indices)
+    indices = tuple(_simplified(index, read.guard, analyzer) for index in read.load.indices)
     if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
         place = flatten(indices, buffer_shape(read.buffer))
         return substitute(source.value, unflatten(place, source.axes, source.extents))
     return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
+
+
+def _simplified(index: Expr, guard: Expr | None, analyzer: tvm.sym.Analyzer) -> Expr:
+    """An index, by what holds where it is read: behind a first row, (row + 255) % 256 is row - 1."""
+    found = as_int64(analyzer.simplify(index))
+    if guard is None or not _divisions(found):
+        return found
+
+    def known(part: Expr) -> Expr:
+        if is_buffer(part):
+            return part
+        bound = analyzer.const_int_bound(part)
+        is_known = bound.min_value == bound.max_value
+        return tirx.IntImm(dtype_of(part), bound.min_value) if is_known else part
+
+    with analyzer.constraint_scope(analyzer.simplify(guard)):  # of negations it learns nothing
+        # Among odd columns, column % 2 is 1; added to column // 2 it would not be found again.
+        index = mapped(index, *((kind, known) for kind in (tirx.FloorDiv, tirx.FloorMod, tirx.Var)))
+        return as_int64(analyzer.simplify(index))
 
 
 def _divisions(index: Expr) -> int:

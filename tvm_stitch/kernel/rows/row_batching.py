@@ -43,6 +43,9 @@ WAVE_BATCHES = (4, 4, 8)
 # Weights are asked for with the row if a thread's share of the row is at most this: the first block
 # of every multiprocessor then waits for device memory once rather than twice.
 AHEAD_BYTES = 64
+# And if they are so few: with those of nine taps of a depthwise convolution, a thread of a layer norm
+# behind it has 128 registers, which leave room for 512 threads, and spills.
+MOST_AHEAD = 6
 
 
 def batched(program: Program, mapping: Rows, device: Device) -> Rows:
@@ -53,7 +56,7 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     if mapping.threads > WARP:
         return replace(mapping, min_blocks_per_sm=wave)
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
-    if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
+    if row_bytes <= AHEAD_BYTES and 0 < weights(program) <= MOST_AHEAD and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
     mapping = replace(mapping, batch=rows_at_once(program, mapping, device))
     return replace(
@@ -101,7 +104,7 @@ def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
         threads=threads,
         rows=WAVE_BLOCK // threads,
         steps=each // mapping.vector,
-        prefetch_weights=mapping.vector > 1 and weights(program) > 0,
+        prefetch_weights=mapping.vector > 1 and 0 < weights(program) <= MOST_AHEAD,
         batch=batch,
         min_blocks_per_sm=WAVE_THREADS // WAVE_BLOCK,
     )

@@ -31,8 +31,8 @@ def convolved(x, w, stride, padding, groups):
             slice(t, t + stride * (count - 1) + 1, stride)
             for t, count in zip(taps, counts, strict=True)
         ]
-        part = split[:, :, :, *cut].reshape(len(x), groups, split.shape[2], -1)
-        total = total + np.einsum("ngis,goi->ngos", part, weights[:, :, :, *taps])
+        part = split[(..., *cut)].reshape(len(x), groups, split.shape[2], -1)
+        total = total + np.einsum("ngis,goi->ngos", part, weights[(..., *taps)])
     return total.reshape(len(x), len(w), *counts)
 
 
