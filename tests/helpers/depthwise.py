@@ -22,26 +22,30 @@ def convolved(x, w, strides, padding, dilation):
     for i, j in itertools.product(range(rows), range(columns)):
         ends = i * down + strides[0] * (heights - 1) + 1, j * right + strides[1] * (widths - 1) + 1
         part = x[:, i * down : ends[0] : strides[0], j * right : ends[1] : strides[1]]
-        total = total + part * w[i, j, :, 0]
+        total = total + part.repeat(w.shape[2] // x.shape[3], -1) * w[i, j, :, 0]
     return total
 
 
 def depthwise(
     shape, window, dtype="float16", strides=(1, 1), padding=None, dilation=(1, 1),
-    last=True, weights="OHWI",
+    last=True, weights="OHWI", filters=1,
 ) -> Case:  # fmt: skip
-    """A convolution of images of (batch, rows, columns, channels) with a bias and ReLU behind."""
+    """A convolution of images of (batch, rows, columns, channels) with a bias and ReLU behind.
+
+    Of so many filters for each channel.
+    """
     padding = tuple(size // 2 for size in window) if padding is None else padding
     batch, rows, columns, channels = shape
     images = (batch, rows, columns, channels) if last else (batch, channels, rows, columns)
-    filters = (*window, channels, 1)
-    laid = tuple(filters[axis] for axis in WEIGHTS[weights])
+    made = channels * filters
+    taps = (*window, made, 1)
+    laid = tuple(taps[axis] for axis in WEIGHTS[weights])
     data = "NHWC" if last else "NCHW"
 
     def build(emit, x, w, b):
         how = {"strides": strides, "padding": padding, "dilation": dilation, "groups": channels}
         y = emit(op.nn.conv2d(x, w, data_layout=data, kernel_layout=weights, **how))
-        b = b if last else emit(op.reshape(b, (channels, 1, 1)))
+        b = b if last else emit(op.reshape(b, (made, 1, 1)))
         return emit(op.nn.relu(emit(op.add(y, b))))
 
     def expected(x, w, b):
@@ -50,4 +54,4 @@ def depthwise(
         y = np.maximum(convolved(x, w, strides, padding, dilation) + b, 0)
         return y if last else y.transpose(0, 3, 1, 2)
 
-    return graph(dtype, [images, laid, (channels,)], build, expected)
+    return graph(dtype, [images, laid, (made,)], build, expected)

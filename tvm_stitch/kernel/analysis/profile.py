@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.json_data import checked
-from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.addressing import Frame, Stride, mentions
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
@@ -224,6 +224,7 @@ def instructions(stage: Stage) -> tuple[float, float]:
     plain = special = 0.0
     seen: set[int] = set()  # what stands in several places is computed once
     with_sum: set[int] = set()  # products that a sum takes in its own instruction
+    inner = stage.axes[-1] if stage.axes else None
 
     def visit(node: Any) -> Any:
         nonlocal plain, special
@@ -235,6 +236,11 @@ def instructions(stage: Stage) -> tuple[float, float]:
             kind = getattr(node.op, "name", "").removeprefix("tirx.")
         if kind in _FREE:
             return None
+        if kind == "if_then_else" and inner is not None and not mentions(node.args[0], inner):
+            # Taken or not by a whole vector.
+            for side in node.args[1:]:
+                walked(side, (tvm.ir.Expr, visit), pre=True)
+            return tvm_ffi.WalkResult.SKIP
         value = tvm_ffi.structural_hash(node)
         if value in seen:
             return tvm_ffi.WalkResult.SKIP

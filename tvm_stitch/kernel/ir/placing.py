@@ -43,6 +43,7 @@ from tvm_stitch.stages.stage import (
     shown,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
 from tvm_stitch.stages.visit import mapped, walked
 
 # A value read at other places than its own is computed again there; this bounds how often.
@@ -330,9 +331,9 @@ def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
 
 
 def _simplified(index: Expr, guard: Expr | None, analyzer: tvm.sym.Analyzer) -> Expr:
-    """An index, by what holds where it is read: behind a first row, (row + 255) % 256 is row - 1."""
+    """An index, by what holds where it is read: behind a first row (row + 255) % 256 is row - 1."""
     found = as_int64(analyzer.simplify(index))
-    if guard is None or not _divisions(found):
+    if guard is None or not _divisions(found) or isinstance(analyzer, SymbolicAnalyzer):
         return found
 
     def known(part: Expr) -> Expr:

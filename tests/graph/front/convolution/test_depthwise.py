@@ -37,6 +37,22 @@ def test_convolutions(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
 
 
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "window", "how"),
+    [
+        ((2, 16, 16, 24), (3, 3), {"strides": (2, 2), "filters": 2}),
+        ((1, 20, 16, 48), (7, 7), {"strides": (2, 2), "filters": 2}),
+        ((1, 9, 7, 31), (1, 1), {"padding": (0, 0), "filters": 2}),
+        ((2, 5, 9, 8), (5, 3), {"filters": 3}),
+    ],
+)
+def test_several_filters_a_channel(dtype, last, shape, window, how):
+    check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
+
+
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_weights_are_read_by_tap_in_a_kernel_that_transposes_them_if_need_be(weights):
     case = depthwise((8, 28, 28, 64), (3, 3), weights=weights)
@@ -73,7 +89,9 @@ def test_sequences(dtype, length):
     [
         ((16, 1, 3, 3), 16, True),
         ((16, 1, 5, 5), 16, True),
-        ((32, 1, 3, 3), 16, False),  # two filters a channel
+        ((32, 1, 3, 3), 16, True),  # two filters a channel
+        ((32, 1, 7, 7), 16, True),
+        ((32, 1, 9, 9), 16, False),
         ((16, 2, 3, 3), 8, False),
         ((16, 16, 3, 3), 1, False),
         ((16, 1, 7, 7), 16, False),  # too many taps
