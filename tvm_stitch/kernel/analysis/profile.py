@@ -24,6 +24,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.guards import is_branch
 from tvm_stitch.stages.memoized import memoized_for_copies, remembered
 from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes, handle
 from tvm_stitch.stages.visit import walked
@@ -224,7 +225,11 @@ def instructions(stage: Stage) -> tuple[float, float]:
     plain = special = 0.0
     seen: set[int] = set()  # what stands in several places is computed once
     with_sum: set[int] = set()  # products that a sum takes in its own instruction
-    inner = stage.axes[-1] if stage.axes else None
+
+    def is_shared(node: Any) -> bool:
+        """Whether it is a branch that a whole vector takes or not: its guard is its thread's."""
+        is_known = isinstance(node, tvm.ir.Call) and is_branch(node) and bool(stage.axes)
+        return is_known and not mentions(node.args[0], stage.axes[-1])
 
     def visit(node: Any) -> Any:
         nonlocal plain, special
@@ -236,8 +241,7 @@ def instructions(stage: Stage) -> tuple[float, float]:
             kind = getattr(node.op, "name", "").removeprefix("tirx.")
         if kind in _FREE:
             return None
-        if kind == "if_then_else" and inner is not None and not mentions(node.args[0], inner):
-            # Taken or not by a whole vector.
+        if is_shared(node):
             for side in node.args[1:]:
                 walked(side, (tvm.ir.Expr, visit), pre=True)
             return tvm_ffi.WalkResult.SKIP

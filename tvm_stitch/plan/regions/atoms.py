@@ -4,16 +4,22 @@ In: a Region. Out: sets of nodes, each convex. Must not know kernels.
 
 An operator whose result goes to one other of as many elements, or a view with one reader, costs
 memory traffic alone and nothing together. Transposes, slices and the like stay apart: reading
-through them may cost a kernel more than it saves.
+through them may cost a kernel more than it saves. So does what windows of many elements read, which
+would be computed for each of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
+import tvm_ffi
+
 from tvm_stitch.graph.front.read import Node
 from tvm_stitch.plan.regions.region import Nodes, Region, bits
 from tvm_stitch.stages.op_pattern import Pattern
-from tvm_stitch.stages.stage import same_size
+from tvm_stitch.stages.stage import handle, same_size
 
+WINDOW = 3  # elements
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 
 
@@ -40,6 +46,16 @@ def _only_user(region: Region, place: int) -> int | None:
 def _belongs(node: Node, user: Node) -> bool:
     if node.pattern is Pattern.RESHAPE:
         return user.pattern is not Pattern.INJECTIVE
-    if node.pattern not in _FREE or not user.stages:
+    if node.pattern not in _FREE or not user.stages or _has_windows(user):
         return False
     return same_size(node.stages[-1].size, user.stages[0].total_size)
+
+
+def _has_windows(node: Node) -> bool:
+    """Whether an element is computed of several of the same tensor, as a convolution's is."""
+    places = {
+        (handle(read.buffer), tvm_ffi.structural_hash(read.load))
+        for stage in node.stages
+        for read in stage.reads
+    }
+    return max(Counter(buffer for buffer, _ in places).values(), default=0) >= WINDOW
