@@ -51,6 +51,9 @@ MAX_INLINED = 64
 # The same of one that takes special functions: SiLU before a depthwise convolution of 5 x 5 taps,
 # 24 times an element, made 36 us on an H200 for 6.3 MB.
 MAX_SPECIAL = 4
+# Loads of a value in a branch, as where windows are joined with others: 12 channels of 1 x 11 beside
+# 12 of 11 x 1 took 384 us on an H200, for vectors begin in one and end in the other.
+MOST_IN_BRANCH = 16
 _SPECIAL = frozenset(
     f"tirx.{name}"
     for name in ("erf", "exp", "exp2", "log", "log2", "pow", "rsqrt", "sigmoid", "sqrt", "tanh")
@@ -149,6 +152,7 @@ class _SpacePlacing(Placing):
         super().__init__(stages, outputs)
         self.space, self.columnwise = space, columnwise
         self.copies: Counter[Var] = Counter()  # of what is inlined
+        self.loads: dict[int, int] = {}  # by what a stage computes
 
     def program(self) -> Program | Refused:
         placed = self.place_all()
@@ -207,11 +211,23 @@ class _SpacePlacing(Placing):
                 self.copies[read.buffer] += 1
                 if self.copies[read.buffer] > MAX_SPECIAL and _is_special(source):
                     return Refused(f"{stage.name} would compute {source.name} again and again")
+                if read.guarded and self._loads(source) > MOST_IN_BRANCH:
+                    return Refused(f"{stage.name} would compute {source.name} in a branch")
         known.clear()
         if inline:
             looked_at = zip(stage.reads, found, strict=True)
             known |= {read.key: where for read, where in looked_at if not read.nested}
         return inline
+
+    def _loads(self, stage: Stage) -> int:
+        """How much an element is made of, as far as no reduction is."""
+        if stage.is_reduction or stage.scan:
+            return 1
+        key = handle(stage.output)
+        if key not in self.loads:
+            before = (self.producer.get(read.buffer) for read in stage.reads)
+            self.loads[key] = sum(1 if each is None else self._loads(each) for each in before)
+        return self.loads[key]
 
     def _places(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""
