@@ -51,8 +51,8 @@ MAX_INLINED = 64
 # The same of one that takes special functions: SiLU before a depthwise convolution of 5 x 5 taps,
 # 24 times an element, made 36 us on an H200 for 6.3 MB.
 MAX_SPECIAL = 4
-# Loads of a value in a branch, as where windows are joined with others: 12 channels of 1 x 11 beside
-# 12 of 11 x 1 took 384 us on an H200, for vectors begin in one and end in the other.
+# Loads of a value in a branch, as where windows are joined with others: 12 channels of 1 x 11 next
+# to 12 of 11 x 1 took 384 us on an H200, for vectors begin in one and end in the other.
 MOST_IN_BRANCH = 16
 _SPECIAL = frozenset(
     f"tirx.{name}"

@@ -154,7 +154,8 @@ class Step:
                 self._load_fragment(read.buffer, guard)
         if guard is Guard.EDGE:
             return
-        self.fragments |= part.vectors | self.state.vectors
+        # What stages before these have loaded, they have where their own guards held.
+        self.fragments, self.filled = {**part.vectors, **self.state.vectors}, set()
         for load in part.plan_vector_loads(reads):
             if not load.slots.keys() <= self.fragments.keys():
                 self._load_vector(load, fill(part.frame, load, reads))
