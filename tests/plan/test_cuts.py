@@ -3,6 +3,7 @@
 import pytest
 from check import plan_of
 from planned import graph_and_plan, layers, random_module
+from tvm import relax
 from tvm.relax import op
 from zoo import graph
 
@@ -48,3 +49,20 @@ def test_what_is_saved_is_counted():
     assert group.launches_saved == 1
     assert group.bytes_saved == 2 * 64 * 128 * 4  # tanh's result, written and read
     assert "1 launch" in group.why
+
+
+@pytest.mark.parametrize(("activation", "groups"), [("relu", 1), ("hardswish", 2)])
+def test_what_windows_read_is_written_where_computing_it_for_each_costs_more(activation, groups):
+    """By 3 x 3 windows each element is computed nine times."""
+
+    def build(emit, x, w):
+        if activation == "relu":
+            y = emit(op.nn.relu(x))
+        else:
+            gate = emit(op.clip(emit(op.add(x, relax.const(3.0, "float16"))), 0.0, 6.0))
+            y = emit(op.divide(emit(op.multiply(x, gate)), relax.const(6.0, "float16")))
+        how = {"padding": 1, "groups": 64, "data_layout": "NHWC", "kernel_layout": "HWOI"}
+        return emit(op.nn.conv2d(y, w, **how))
+
+    case = graph("float16", [(32, 56, 56, 64), (3, 3, 64, 1)], build, lambda *_: ())
+    assert len(plan_of(case.module).groups) == groups

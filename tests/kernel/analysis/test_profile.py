@@ -123,6 +123,17 @@ def test_what_is_written_twice_is_computed_once():
     assert instructions(stage) == (2.0, 0.0)
 
 
+@pytest.mark.parametrize(("inner", "plain"), [(False, 1.0), (True, 3.0)])
+def test_a_guard_is_counted_where_lanes_have_their_own(inner, plain):
+    x = tensor(64, 64)
+
+    def element(i, j):
+        return tirx.if_then_else((j if inner else i) >= 8, x[i, j] * x[i, j], 0.0)
+
+    (stage,) = program(x, te.compute((64, 64), element, "sum")).stages
+    assert instructions(stage) == (plain, 0.0)
+
+
 def test_symbolic_sizes_have_the_profile_of_representative_ones():
     rows = tirx.Var("rows", "int64")
     x, y = te.placeholder((rows, 64), "float32", "x"), tensor(256, 64)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from check import DTYPES, H200, check, cuda_of, program_of, schedule_of, the_kernel
-from depthwise import depthwise
+from depthwise import convolved, depthwise
 from tvm import tirx
 from tvm.relax import op
 from zoo import Case, graph
@@ -102,6 +102,26 @@ def test_what_is_around(small):
     image = (2, 12, 12, 16)
     case = graph("float16", [image, (3, 3, 16, 1), image], build, expected)
     assert lines_of(case) == 4
+    check(case)
+
+
+@pytest.mark.parametrize("filters", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_what_windows_are_computed_of_is_loaded_where_their_own_guards_hold(small, filters, stride):
+    """A number of each channel, for all taps, of which those of another row lie outside."""
+    channels = 24
+
+    def build(emit, x, g, w):
+        how = {"padding": 2, "strides": stride, "groups": channels}
+        how |= {"data_layout": "NHWC", "kernel_layout": "HWOI"}
+        return emit(op.nn.conv2d(emit(op.multiply(x, g)), w, **how))
+
+    def expected(x, g, w):
+        return convolved(x * g, w, (stride, stride), (2, 2), (1, 1))
+
+    shapes = [(2, 16, 16, channels), (channels,), (5, 5, channels * filters, 1)]
+    case = graph("float16", shapes, build, expected)
+    assert lines_of(case) > 1
     check(case)
 
 

@@ -1,6 +1,7 @@
 """Stages placed in one space of rows and columns, or why they have none."""
 
-from check import program_of
+import numpy as np
+from check import check, program_of
 from tvm import te, topi
 from tvm.relax import op
 from zoo import graph, layer_norm, softmax
@@ -167,3 +168,26 @@ def test_sums_of_neighbours_are_not_computed_again_and_again():
     for _ in range(8):
         value = with_neighbours(value)
     assert refusal([x], [value]).endswith("reads computed values at too many places")
+
+
+def test_an_index_is_simplified_by_the_branch_that_it_stands_in():
+    """Rotary embeddings of interleaved halves, behind a first token that has none."""
+
+    def build(emit, x, cos, sin):
+        heads = emit(op.permute_dims(emit(op.reshape(x, (2, 9, 3, 3, 8))), [2, 0, 3, 1, 4]))
+        query = emit(op.reshape(emit(op.strided_slice(heads, [0], [0], [1])), (2, 3, 9, 8)))
+        first = emit(op.strided_slice(query, [2], [0], [1]))
+        rest = emit(op.strided_slice(query, [2], [1], [9]))
+        even, odd = (emit(op.strided_slice(rest, [3], [n], [8], [2])) for n in (0, 1))
+        pairs = [emit(op.expand_dims(each, -1)) for each in (emit(op.negative(odd)), even)]
+        turned = emit(op.reshape(emit(op.concat(pairs, -1)), (2, 3, 8, 8)))
+        moved = emit(op.add(emit(op.multiply(rest, cos)), emit(op.multiply(turned, sin))))
+        return emit(op.concat([first, moved], 2))
+
+    def expected(x, cos, sin):
+        query = x.reshape(2, 9, 3, 3, 8).transpose(2, 0, 3, 1, 4)[0]
+        rest = query[:, :, 1:]
+        turned = np.stack([-rest[..., 1::2], rest[..., ::2]], -1).reshape(rest.shape)
+        return np.concatenate([query[:, :, :1], rest * cos + turned * sin], 2)
+
+    check(graph("float16", [(2, 9, 72), (8, 8), (8, 8)], build, expected))

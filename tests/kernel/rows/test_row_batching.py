@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 from check import H200, check, program_of, schedule_of, the_kernel
-from zoo import layer_norm, residual_rms_norm, softmax
+from depthwise import convolved
+from tvm.relax import op
+from zoo import graph, layer_norm, norm64, residual_rms_norm, softmax
 
 from tvm_stitch import transform
 from tvm_stitch.device import device_of
@@ -92,3 +94,20 @@ def test_a_wave_is_legal():
     schedule = choose((program,), transform.device_of(H200))
     assert schedule.parts[0].batch == 8
     assert legal((program,), schedule, transform.device_of(H200)) is None
+
+
+def test_many_weights_are_not_loaded_ahead_nor_by_many_rows_of_a_thread():
+    """Those of nine taps: 66 us on an H200 for 32 x 56 x 56 x 64, where others take 25."""
+
+    def build(emit, x, w, g, b):
+        how = {"padding": 1, "groups": 32, "data_layout": "NHWC", "kernel_layout": "HWOI"}
+        y = emit(op.nn.conv2d(x, w, **how))
+        return emit(op.nn.layer_norm(y, g, b, axes=-1))
+
+    def expected(x, w, g, b):
+        return norm64(convolved(x, w, (1, 1), (1, 1), (1, 1))) * g + b
+
+    case = graph("float16", [(4, 16, 16, 32), (3, 3, 32, 1), (32,), (32,)], build, expected)
+    (mapping,) = schedule_of(the_kernel(case.module)).parts
+    assert not mapping.prefetch_weights and mapping.batch < 8
+    check(case)

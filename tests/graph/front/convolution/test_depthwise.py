@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from check import DTYPES, check, primfuncs
-from depthwise import WEIGHTS, depthwise
+from depthwise import WEIGHTS, convolved, depthwise
 from library_stand_in import stand_in
 from tvm import tirx
 from tvm.relax import op
@@ -112,3 +112,25 @@ def test_the_library_is_not_asked(monkeypatch):
         case = depthwise((2, 14, 14, 16), (3, 3), last=False, weights="OIHW")
         assert not outside_calls(stitched_for_cpu(case.module, target))
         assert any("depthwise_conv2d" in name for name in primfuncs(case.module))
+
+
+def test_convolutions_that_are_joined_are_kernels_of_their_own():
+    """In one with branches, vectors begin in one convolution and end in the other."""
+    groups = {"data_layout": "NHWC", "kernel_layout": "HWOI", "groups": 12}
+
+    def build(emit, x, w, v):
+        first, second, third = (emit(op.strided_slice(x, [3], [n], [n + 12])) for n in (0, 12, 24))
+        wide = emit(op.nn.conv2d(second, w, padding=(0, 5), **groups))
+        tall = emit(op.nn.conv2d(third, v, padding=(5, 0), **groups))
+        return emit(op.nn.relu(emit(op.concat([first, wide, tall], axis=3))))
+
+    def expected(x, w, v):
+        how = (1, 1), (0, 5), (1, 1)
+        wide = convolved(x[..., 12:24], w, *how)
+        tall = convolved(x[..., 24:], v, (1, 1), (5, 0), (1, 1))
+        return np.maximum(np.concatenate([x[..., :12], wide, tall], 3), 0)
+
+    shapes = [(2, 16, 16, 36), (1, 11, 12, 1), (11, 1, 12, 1)]
+    check(graph("float16", shapes, build, expected), kernels=None)
+    names = list(primfuncs(graph("float16", shapes, build, expected).module))
+    assert not any("concat" in name and "depthwise" in name for name in names)
