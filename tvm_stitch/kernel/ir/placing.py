@@ -14,6 +14,7 @@ from functools import partial
 
 import tvm
 from tvm import tirx
+from tvm_ffi import structural_hash
 
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
@@ -225,7 +226,9 @@ class _SpacePlacing(Placing):
             return 1
         key = handle(stage.output)
         if key not in self.loads:
-            before = (self.producer.get(read.buffer) for read in stage.reads)
+            # A clamp reads one element in several places.
+            distinct = {structural_hash(read.load): read.buffer for read in stage.reads}
+            before = map(self.producer.get, distinct.values())
             self.loads[key] = sum(1 if each is None else self._loads(each) for each in before)
         return self.loads[key]
 
