@@ -41,7 +41,7 @@ def table() -> str:
         "or of halves where they have fewer than 16 rows, both where parts cannot call cuBLASLt,",
         "or have sizes that change. Convolutions and their gradients are, where parts cannot call",
         "cuDNN; in training also those of float32, of sequences and volumes, and gradients of",
-        "convolutions in groups.",
+        "convolutions in groups, but for those of single pixels.",
         "",
         "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
         "does PyTorch's, and is an IndexError on the CPU.",
