@@ -127,3 +127,16 @@ def test_sizes_that_run_time_tells_and_uneven_padding_stay_convolutions():
 
     case = graph("float16", [(1, 8, 40), (8, 4, 64)], build, lambda x, _w: x)
     assert convolves(case)
+
+
+@pytest.mark.parametrize(
+    ("number", "length", "left"), [(4, 99, False), (8, 1500, True), (BATCH, 99, True)]
+)
+def test_windows_that_overlap_are_written_out_as_far_as_there_is_room(number, length, left):
+    """Of thirty seconds of sound, eight at a time, they would take 2.4 GB."""
+
+    def build(emit, x, w):
+        return emit(op.nn.conv1d(x, w, padding=64, groups=16))
+
+    shapes = [((number, 1) if number is BATCH else number, 768, length), (768, 48, 128)]
+    assert convolves(graph("float16", shapes, build, lambda x, _w: x)) == left

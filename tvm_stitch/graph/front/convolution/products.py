@@ -32,6 +32,8 @@ FEW_CHANNELS = 8
 """A vector of halves: convolutions of fewer channels leave part of each load unused."""
 LONG_WINDOW = 32
 """Taps of a window that are enough for a product of its own."""
+MOST_ELEMENTS = 1 << 29
+"""Of windows that overlap, which are written out: a gigabyte of halves."""
 CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2, 3))
 _SPATIAL = "DHW"
 
@@ -106,7 +108,8 @@ def _product(call: Expr) -> _Product | None:
     groups = int(call.attrs.groups)
     if not is_product(groups, filters["I"], sides):
         return None
-    return _Product(call, layouts, groups, filters, sides)
+    product = _Product(call, layouts, groups, filters, sides)
+    return product if product.fits else None
 
 
 class _Product:
@@ -133,6 +136,13 @@ class _Product:
         # else weights stay as they are.
         own = [axis for axis in self._weight if axis != "O"]
         self._order = [*self._spatial, "I"] if self._overlap else own
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for windows that overlap, of images whose number is known."""
+        number = constant(self._image["N"])
+        each = self._groups * prod(self._counts) * prod(self._filters[axis] for axis in self._order)
+        return not self._overlap or (number is not None and number * each <= MOST_ELEMENTS)
 
     def emitted(self, builder: relax.BlockBuilder) -> Expr:
         """The product, laid out as the convolution's result."""
