@@ -153,7 +153,7 @@ class _SpacePlacing(Placing):
         super().__init__(stages, outputs)
         self.space, self.columnwise = space, columnwise
         self.copies: Counter[Var] = Counter()  # of what is inlined
-        self.loads: dict[int, int] = {}  # by what a stage computes
+        self.loads: dict[int, tuple[int, frozenset[int]]] = {}  # by what a stage computes
 
     def program(self) -> Program | Refused:
         placed = self.place_all()
@@ -212,7 +212,7 @@ class _SpacePlacing(Placing):
                 self.copies[read.buffer] += 1
                 if self.copies[read.buffer] > MAX_SPECIAL and _is_special(source):
                     return Refused(f"{stage.name} would compute {source.name} again and again")
-                if read.guarded and self._loads(source) > MOST_IN_BRANCH:
+                if read.guarded and self._has_windows(source):
                     return Refused(f"{stage.name} would compute {source.name} in a branch")
         known.clear()
         if inline:
@@ -220,16 +220,27 @@ class _SpacePlacing(Placing):
             known |= {read.key: where for read, where in looked_at if not read.nested}
         return inline
 
-    def _loads(self, stage: Stage) -> int:
-        """How much an element is made of, as far as no reduction is."""
-        if stage.is_reduction or stage.scan:
-            return 1
+    def _has_windows(self, stage: Stage) -> bool:
+        """Whether an element is made of many of the same few tensors, as a convolution's is."""
+        count, tensors = self._loads(stage)
+        return count > max(MOST_IN_BRANCH, 2 * len(tensors))
+
+    def _loads(self, stage: Stage) -> tuple[int, frozenset[int]]:
+        """How many elements an element is made of, of which tensors, as far as no reduction is."""
         key = handle(stage.output)
+        if stage.is_reduction or stage.scan:
+            return 1, frozenset((key,))
         if key not in self.loads:
             # A clamp reads one element in several places.
             distinct = {structural_hash(read.load): read.buffer for read in stage.reads}
-            before = map(self.producer.get, distinct.values())
-            self.loads[key] = sum(1 if each is None else self._loads(each) for each in before)
+            found = [
+                self._loads(self.producer[buffer])
+                if buffer in self.producer
+                else (1, frozenset((handle(buffer),)))
+                for buffer in distinct.values()
+            ]
+            tensors = frozenset[int]().union(*(own for _, own in found))
+            self.loads[key] = sum(count for count, _ in found), tensors
         return self.loads[key]
 
     def _places(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
