@@ -106,6 +106,22 @@ def test_gradients_of_transposed_convolutions(how, last):
     check(gradients, torch.randn_like(y), x, w)
 
 
+@pytest.mark.parametrize(("padding", "dilation"), [(16, 1), (0, 2)])
+def test_gradients_of_long_windows_in_groups_are_left_where_these_have_margins_or_gaps(
+    padding, dilation
+):
+    """The convolution is a product all the same."""
+    x, w = image(2, 4, 70), image(6, 2, 32)
+    how = [32], [padding], [dilation], False, [0], 2, [True] * 3
+
+    def gradients(g, x, w):
+        return torch.ops.aten.convolution_backward(g, x, w, [6], *how)
+
+    y = functional.conv1d(x, w, None, 32, padding, dilation, groups=2)
+    graph = traced(gradients, torch.randn_like(y), x, w).graph
+    assert any("convolution_backward" in str(node.target) for node in graph.nodes)
+
+
 def test_gradients_of_groups_are_left():
     def gradients(g, x, w):
         how = [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 2, [True, True, False]

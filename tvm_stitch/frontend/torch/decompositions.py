@@ -15,8 +15,8 @@ from torch._prims_common import suggest_memory_format
 
 from tvm_stitch.frontend.torch.ops.images.interpolation import FORWARD
 from tvm_stitch.frontend.torch.ops.images.padding import OPERATORS as PADDING
-from tvm_stitch.frontend.torch.ops.images.products import becomes_product, lie_side_by_side
 from tvm_stitch.frontend.torch.ops.images.products import gradients as gradients_of_product
+from tvm_stitch.frontend.torch.ops.images.products import has_gradients
 
 _aten = torch.ops.aten
 # Core operators that are better as stages: norms, whose statistics then share a kernel with all
@@ -216,12 +216,11 @@ def _convolution_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> Any:
-    """Products' as products, and that of the bias apart, where the rest is PyTorch's, too."""
+    """Of those that become products, products; of others the bias's apart, a sum, which is ours."""
     of_input, of_weight, of_bias = output_mask
     how = (stride, padding, dilation, transposed, output_padding, groups)
     images = weights = None
-    windows = (stride, padding, dilation, transposed, groups)
-    if becomes_product(input, weight, *windows) and lie_side_by_side(weight, stride):
+    if has_gradients(input, weight, stride, padding, dilation, transposed, groups):
         images, weights = gradients_of_product(grad_output, input, weight, groups, output_mask)
     elif not of_bias:
         return NotImplemented

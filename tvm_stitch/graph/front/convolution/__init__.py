@@ -2,8 +2,7 @@
 
 Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN in place of
 convolutions, but for those that are products of matrices, and depthwise ones of few taps, which
-become stages. Must not know how the library
-is found or called.
+become stages. Must not know how the library is found or called.
 """
 
 from tvm_stitch.graph.front.convolution.depthwise import (
@@ -11,13 +10,18 @@ from tvm_stitch.graph.front.convolution.depthwise import (
     has_depthwise,
     has_own_filters,
 )
-from tvm_stitch.graph.front.convolution.products import ConvolutionProducts, is_product
+from tvm_stitch.graph.front.convolution.products import (
+    ConvolutionProducts,
+    are_side_by_side,
+    is_product,
+)
 from tvm_stitch.graph.front.convolution.rewrite import LibraryConvolutions
 
 __all__ = [
     "ConvolutionProducts",
     "DepthwiseWeights",
     "LibraryConvolutions",
+    "are_side_by_side",
     "has_depthwise",
     "has_own_filters",
     "is_product",

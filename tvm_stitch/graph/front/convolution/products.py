@@ -42,16 +42,13 @@ def is_product(groups: int, depth: int, sides: Sequence[Windows]) -> bool:
     """Whether a convolution in groups of so many channels is a product, by its windows' sides."""
     taps = prod(side.size for side in sides)
     if groups > 1:
-        return depth > 1 and (taps >= LONG_WINDOW or all(map(_is_pixel, sides)))
-    return depth < FEW_CHANNELS and taps > 1 and all(map(_are_side_by_side, sides))
+        return depth > 1 and (taps >= LONG_WINDOW or (taps == 1 and are_side_by_side(sides)))
+    return depth < FEW_CHANNELS and taps > 1 and are_side_by_side(sides)
 
 
-def _is_pixel(side: Windows) -> bool:
-    return side.size == 1 and _are_side_by_side(side)
-
-
-def _are_side_by_side(side: Windows) -> bool:
-    return side.size == side.stride and not side.padding and (side.dilation == 1 or side.size == 1)
+def are_side_by_side(sides: Sequence[Windows]) -> bool:
+    """Whether no element is in two windows, and each has all of its elements."""
+    return all(side.are_side_by_side for side in sides)
 
 
 def ConvolutionProducts() -> tvm.transform.Pass:
@@ -131,7 +128,7 @@ class _Product:
             side.count(int(self._image[axis]))
             for axis, side in zip(self._spatial, sides, strict=True)
         ]
-        self._overlap = not all(map(_are_side_by_side, sides))
+        self._overlap = not are_side_by_side(sides)
         # Neighbours of overlapping windows are neighbours in memory if channels are innermost;
         # else weights stay as they are.
         own = [axis for axis in self._weight if axis != "O"]

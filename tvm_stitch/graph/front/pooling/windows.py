@@ -51,6 +51,12 @@ class Windows:
         return last // self.stride + 1
 
     @property
+    def are_side_by_side(self) -> bool:
+        """Whether each begins where the one before ends, the first with the image."""
+        is_dense = self.dilation == 1 or self.size == 1
+        return self.size == self.stride and not self.padding and is_dense
+
+    @property
     def most_holding(self) -> int:
         """How many windows may have the same element."""
         return -(-self.size // (self.stride // self._common))

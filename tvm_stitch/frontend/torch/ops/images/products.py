@@ -8,15 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
 from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
-from tvm_stitch.graph.front.convolution import is_product
+from tvm_stitch.graph.front.convolution import are_side_by_side, is_product
 from tvm_stitch.graph.front.pooling.windows import Windows
 
 
-def becomes_product(
+def becomes_product(images: torch.Tensor, weight: torch.Tensor, *how: Any) -> bool:
+    """Whether a convolution is written as a product; `how` are stride, padding, … of it."""
+    return _windows(images, weight, *how) is not None
+
+
+def has_gradients(images: torch.Tensor, weight: torch.Tensor, *how: Any) -> bool:
+    """Whether its gradients are products as well: where its windows lie side by side."""
+    sides = _windows(images, weight, *how)
+    return sides is not None and are_side_by_side(sides)
+
+
+def _windows(
     images: torch.Tensor,
     weight: torch.Tensor,
     stride: Sequence[int],
@@ -24,20 +36,15 @@ def becomes_product(
     dilation: Sequence[int],
     transposed: bool,
     groups: int,
-) -> bool:
-    """Whether a convolution is written as a product."""
+) -> list[Windows] | None:
+    """The windows along each dimension of a convolution that becomes a product; of others none."""
     spatial, sizes = weight.dim() - 2, weight.shape[2:]
     known = (*images.shape[2:], *weight.shape, *stride, *padding, *dilation, groups)
     if transposed or not sizes or not all(isinstance(each, int) for each in known):
-        return False
+        return None
     numbers = (per_dimension(each, spatial) for each in (stride, padding, dilation))
     sides = [Windows(*each) for each in zip(sizes, *numbers, strict=True)]
-    return is_product(groups, weight.shape[1], sides)
-
-
-def lie_side_by_side(weight: torch.Tensor, stride: Sequence[int]) -> bool:
-    """Whether no element is in two windows of a convolution that becomes a product."""
-    return list(weight.shape[2:]) == list(per_dimension(stride, weight.dim() - 2))
+    return sides if is_product(groups, weight.shape[1], sides) else None
 
 
 def gradients(
