@@ -6,11 +6,12 @@ import enum
 
 import tvm
 from tvm import tirx
+from tvm_ffi import structural_hash
 
 from tvm_stitch.stages.linear import own_position
-from tvm_stitch.stages.memoized import memoized_for_copies
+from tvm_stitch.stages.memoized import memoized, memoized_for_copies
 from tvm_stitch.stages.patterns.scattered_sum import scattered_sum
-from tvm_stitch.stages.stage import Read, Stage, buffer_shape, buffer_size, constant, same_size
+from tvm_stitch.stages.stage import Read, Stage, Var, buffer_shape, buffer_size, constant, same_size
 
 
 class Pattern(enum.Enum):
@@ -42,6 +43,12 @@ def is_view(stages: tuple[Stage, ...]) -> bool:
 def copies_in_order(stages: tuple[Stage, ...]) -> bool:
     """The same, or they copy a tensor as it is."""
     return bool(stages) and all(map(_copies, stages))
+
+
+@memoized
+def distinct_loads(stage: Stage) -> tuple[Var, ...]:
+    """The buffer of each load of an element; a clamp reads the same one in several places."""
+    return tuple({structural_hash(read.load): read.buffer for read in stage.reads}.values())
 
 
 @memoized_for_copies

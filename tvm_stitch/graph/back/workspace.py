@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tvm_stitch.graph.front.dataflow import mutated
 from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given
 from tvm_stitch.kernel.codegen.prim_func import WORKSPACE_ATTRIBUTE
 from tvm_stitch.stages.stage import Expr, buffer_shape, dtype_of, is_buffer, substitute
@@ -28,11 +29,7 @@ def with_workspaces(mod: tvm.IRModule) -> tvm.IRModule:
     rest = mod.clone()
     for var in wanted:
         del rest[var]
-    calls = _Calls(rest, wanted)
-    for var, function in rest.functions_items():
-        if isinstance(function, relax.Function):
-            calls.builder_.update_func(var, calls.visit_expr(function))
-    return calls.builder_.get()
+    return mutated(rest, _Calls(rest, wanted))
 
 
 @relax.expr_functor.mutator

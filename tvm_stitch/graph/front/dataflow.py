@@ -52,6 +52,14 @@ def in_blocks(
     return changed
 
 
+def mutated(mod: tvm.IRModule, mutator: relax.PyExprMutator) -> tvm.IRModule:
+    """The module with its Relax functions as a mutator of it leaves them."""
+    for var, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            mutator.builder_.update_func(var, mutator.visit_expr(function))
+    return mutator.builder_.get()
+
+
 def readers_of(bindings: Sequence[relax.Binding]) -> dict[relax.Var, list[relax.Binding]]:
     """The bindings that read a variable, in order, for every variable that is read."""
     readers: dict[relax.Var, list[relax.Binding]] = {}

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.tirx import IterVar
 
+from tvm_stitch.graph.front.dataflow import mutated
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, is_empty, shape_of
 
 Expr = Any
@@ -30,11 +31,7 @@ def WithoutElements() -> tvm.transform.Pass:
 
     @tvm.transform.module_pass(opt_level=0, name="WithoutElements")
     def without_elements(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        emptied = _Emptied(mod)
-        for var, function in mod.functions_items():
-            if isinstance(function, relax.Function):
-                emptied.builder_.update_func(var, emptied.visit_expr(function))
-        return emptied.builder_.get()
+        return mutated(mod, _Emptied(mod))
 
     return without_elements
 

@@ -14,7 +14,6 @@ from functools import partial
 
 import tvm
 from tvm import tirx
-from tvm_ffi import structural_hash
 
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
@@ -23,6 +22,7 @@ from tvm_stitch.stages import linear
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.linear import Position
 from tvm_stitch.stages.memoized import remembered, remembered_for_copies
+from tvm_stitch.stages.op_pattern import distinct_loads
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -231,13 +231,11 @@ class _SpacePlacing(Placing):
         if stage.is_reduction or stage.scan:
             return 1, frozenset((key,))
         if key not in self.loads:
-            # A clamp reads one element in several places.
-            distinct = {structural_hash(read.load): read.buffer for read in stage.reads}
             found = [
                 self._loads(self.producer[buffer])
                 if buffer in self.producer
                 else (1, frozenset((handle(buffer),)))
-                for buffer in distinct.values()
+                for buffer in distinct_loads(stage)
             ]
             tensors = frozenset[int]().union(*(own for _, own in found))
             self.loads[key] = sum(count for count, _ in found), tensors
@@ -352,18 +350,23 @@ def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var,
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
     """The value of an element-wise stage at the place that a load asks for."""
-    # Indices that are read from memory may be of int32, which axes are not.
-    indices = tuple(_simplified(index, read.guard, analyzer) for index in read.load.indices)
+    indices = _simplified(read, analyzer)
     if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
         place = flatten(indices, buffer_shape(read.buffer))
         return substitute(source.value, unflatten(place, source.axes, source.extents))
     return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
 
 
-def _simplified(index: Expr, guard: Expr | None, analyzer: tvm.sym.Analyzer) -> Expr:
-    """An index, by what holds where it is read: behind a first row (row + 255) % 256 is row - 1."""
-    found = as_int64(analyzer.simplify(index))
-    if guard is None or not _divisions(found) or isinstance(analyzer, SymbolicAnalyzer):
+def _simplified(read: Read, analyzer: tvm.sym.Analyzer) -> tuple[Expr, ...]:
+    """The indices of a load, by what holds where it stands: in a branch that is taken from the
+    second row on, (row + 255) % 256 is row - 1."""
+    # Indices that are read from memory may be of int32, which axes are not.
+    found = tuple(as_int64(analyzer.simplify(index)) for index in read.load.indices)
+    if (
+        not read.guarded
+        or isinstance(analyzer, SymbolicAnalyzer)
+        or not any(map(_divisions, found))
+    ):
         return found
 
     def known(part: Expr) -> Expr:
@@ -373,10 +376,14 @@ def _simplified(index: Expr, guard: Expr | None, analyzer: tvm.sym.Analyzer) -> 
         is_known = bound.min_value == bound.max_value
         return tirx.IntImm(dtype_of(part), bound.min_value) if is_known else part
 
-    with analyzer.constraint_scope(analyzer.simplify(guard)):  # of negations it learns nothing
+    def narrowed(index: Expr) -> Expr:
         # Among odd columns, column % 2 is 1; added to column // 2 it would not be found again.
-        index = mapped(index, *((kind, known) for kind in (tirx.FloorDiv, tirx.FloorMod, tirx.Var)))
-        return as_int64(analyzer.simplify(index))
+        kinds = (tirx.FloorDiv, tirx.FloorMod, tirx.Var)
+        return as_int64(analyzer.simplify(mapped(index, *((kind, known) for kind in kinds))))
+
+    with analyzer.constraint_scope(analyzer.simplify(read.guard)):  # of negations it learns nothing
+        pairs = zip(read.load.indices, found, strict=True)
+        return tuple(narrowed(index) if _divisions(plain) else plain for index, plain in pairs)
 
 
 def _divisions(index: Expr) -> int:

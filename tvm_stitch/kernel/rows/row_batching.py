@@ -94,11 +94,10 @@ def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     threads, rest = divmod(columns, max(1, each))
     # Rows wait as they were loaded: what is computed of one is gone before that of the next.
     heavy = phases_of(program, mapping).live_bytes * each > WAVE_BYTES // 2
-    if rest or each < mapping.vector or threads not in (8, 16, 32) or heavy:
-        return mapping
     # Windows of a convolution do not wait, but are as many loads for each row: 66 us on an H200 for
     # a layer norm behind 3 x 3 by channels of 32 x 56 x 56 x 64, which spills.
-    if weights(program) > MOST_AHEAD:
+    heavy = heavy or weights(program) > MOST_AHEAD
+    if rest or each < mapping.vector or threads not in (8, 16, 32) or heavy:
         return mapping
     # With fewer rows, threads without a batch are enough.
     if not places // 2 * batch < rows * threads <= places * batch:

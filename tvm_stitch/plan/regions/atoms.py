@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import tvm_ffi
-
 from tvm_stitch.graph.front.read import Node
 from tvm_stitch.plan.regions.region import Nodes, Region, bits
-from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.op_pattern import Pattern, distinct_loads
 from tvm_stitch.stages.stage import handle, same_size
 
 WINDOW = 3  # elements
@@ -53,9 +51,5 @@ def _belongs(node: Node, user: Node) -> bool:
 
 def _has_windows(node: Node) -> bool:
     """Whether an element is computed of several of the same tensor, as a convolution's is."""
-    places = {
-        (handle(read.buffer), tvm_ffi.structural_hash(read.load))
-        for stage in node.stages
-        for read in stage.reads
-    }
-    return max(Counter(buffer for buffer, _ in places).values(), default=0) >= WINDOW
+    counts = Counter(handle(buffer) for stage in node.stages for buffer in distinct_loads(stage))
+    return max(counts.values(), default=0) >= WINDOW

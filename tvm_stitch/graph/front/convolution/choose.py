@@ -107,5 +107,15 @@ def stated_layouts(call: Call) -> Layouts:
     return data, weight, out or data
 
 
+def is_plain(layout: str, outer: str) -> bool:
+    """Whether a layout names these and the spatial axes once each, in any order, and packs none."""
+    return layout.isalpha() and sorted(layout) == sorted(outer + spatial_axes(layout))
+
+
+def spatial_axes(layout: str) -> str:
+    """The spatial axes of a layout, outermost first."""
+    return "".join(axis for axis in "DHW" if axis in layout)
+
+
 def _numbers(values: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(value) for value in values)

@@ -18,7 +18,12 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.ir import Call, Expr
 
-from tvm_stitch.graph.front.convolution.choose import convolutions_of, stated_layouts
+from tvm_stitch.graph.front.convolution.choose import (
+    convolutions_of,
+    is_plain,
+    spatial_axes,
+    stated_layouts,
+)
 from tvm_stitch.graph.front.dataflow import as_variable, in_blocks, name_of
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
@@ -37,11 +42,11 @@ def is_depthwise(call: Expr) -> bool:
     dtypes = {str(dtype_of(each)) for each in (*call.args, call)}
     if out != data or len(dtypes) > 1 or dtypes.isdisjoint(ACCUMULATORS):
         return False
-    if not _is_plain(data, "NC") or not _is_plain(weight, "OI"):
+    if not is_plain(data, "NC") or not is_plain(weight, "OI"):
         return False
     sizes = dict(zip(weight, map(constant, shape_of(call.args[1])), strict=True))
     channels = constant(shape_of(call.args[0])[data.index("C")])
-    taps = prod(sizes[axis] or MOST_WRITTEN + 1 for axis in _spatial(weight))
+    taps = prod(sizes[axis] or MOST_WRITTEN + 1 for axis in spatial_axes(weight))
     return has_own_filters(int(call.attrs.groups), channels, sizes["O"], sizes["I"], taps)
 
 
@@ -57,16 +62,6 @@ def has_own_filters(
 def has_depthwise(mod: tvm.IRModule) -> bool:
     """Whether a module has any."""
     return any(map(is_depthwise, convolutions_of(mod)))
-
-
-def _is_plain(layout: str, outer: str) -> bool:
-    """Whether a layout names each axis once, in any order, and packs none."""
-    return layout.isalpha() and sorted(layout) == sorted(outer + _spatial(layout))
-
-
-def _spatial(layout: str) -> str:
-    """The spatial axes of a layout, outermost first."""
-    return "".join(axis for axis in "DHW" if axis in layout)
 
 
 def legalize_convolution(builder: relax.BlockBuilder, call: Call) -> Expr:
@@ -88,12 +83,10 @@ class _Depthwise:
     def __init__(self, call: Call) -> None:
         self._data, self._weight, _ = stated_layouts(call)
         self._shape = shape_of(call)
-        self._axes = [self._data.index(axis) for axis in _spatial(self._data)]
-        self._filters = int(shape_of(call.args[1])[self._weight.index("O")]) // int(
-            call.attrs.groups
-        )
-        sizes = [shape_of(call.args[1])[self._weight.index(a)] for a in _spatial(self._data)]
-        attrs = call.attrs
+        self._axes = [self._data.index(axis) for axis in spatial_axes(self._data)]
+        extents = dict(zip(self._weight, shape_of(call.args[1]), strict=True))
+        sizes, attrs = [extents[axis] for axis in spatial_axes(self._data)], call.attrs
+        self._filters = int(extents["O"]) // int(attrs.groups)  # of each channel
         how = zip(sizes, attrs.strides, attrs.padding, attrs.dilation, strict=False)
         self._sides = [Windows(*map(int, each)) for each in how]  # padding's first are those before
 
@@ -128,7 +121,7 @@ class _Depthwise:
             place[axis] = side.element(at[axis], step)
             inside += [place[axis] >= 0, place[axis] < image.shape[axis]]
         known = {"O": at[channels], "I": 0}
-        known |= dict(zip(_spatial(self._data), taps, strict=True))
+        known |= dict(zip(spatial_axes(self._data), taps, strict=True))
         factor = weight(*(known[axis] for axis in self._weight)).astype(wide)
         own = tirx.if_then_else(tirx.all(*inside), image(*place).astype(wide), tirx.const(0, wide))
         return own * factor
@@ -166,7 +159,7 @@ def _order(call: Call) -> list[int] | None:
 
 
 def _by_tap_layout(data: str) -> str:
-    return f"{_spatial(data)}OI"
+    return f"{spatial_axes(data)}OI"
 
 
 def _by_tap(call: Call, weights: Expr) -> Expr:

@@ -22,8 +22,13 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.ir import Call, Expr
 
-from tvm_stitch.graph.front.convolution.choose import convolutions_of, stated_layouts
-from tvm_stitch.graph.front.dataflow import name_of
+from tvm_stitch.graph.front.convolution.choose import (
+    convolutions_of,
+    is_plain,
+    spatial_axes,
+    stated_layouts,
+)
+from tvm_stitch.graph.front.dataflow import mutated, name_of
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
 from tvm_stitch.graph.front.pooling.windows import Windows
 from tvm_stitch.stages.stage import constant
@@ -35,7 +40,6 @@ LONG_WINDOW = 32
 MOST_ELEMENTS = 1 << 29
 """Of windows that overlap, which are written out: a gigabyte of halves."""
 CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2, 3))
-_SPATIAL = "DHW"
 
 
 def is_product(groups: int, depth: int, sides: Sequence[Windows]) -> bool:
@@ -56,14 +60,9 @@ def ConvolutionProducts() -> tvm.transform.Pass:
 
     @tvm.transform.module_pass(opt_level=0, name="ConvolutionProducts")
     def convolution_products(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
-        mod = relax.transform.Normalize()(mod)
-        if not any(_product(call) for call in convolutions_of(mod)):
+        if not any(map(_product, convolutions_of(mod))):
             return mod
-        written = _Written(mod)
-        for var, function in mod.functions_items():
-            if isinstance(function, relax.Function):
-                written.builder_.update_func(var, written.visit_expr(function))
-        return written.builder_.get()
+        return mutated(mod, _Written(mod))
 
     return convolution_products
 
@@ -86,10 +85,9 @@ def _product(call: Expr) -> _Product | None:
     dtypes = {str(dtype_of(each)) for each in (*call.args, call)}
     if len(dtypes) > 1 or dtypes.isdisjoint(ACCUMULATORS):
         return None
-    spatial = [axis for axis in _SPATIAL if axis in data]
-    named = zip(layouts, ("NC", "OI", "NC"), strict=True)
-    if any(sorted(layout) != sorted([*outer, *spatial]) for layout, outer in named):
+    if not all(map(is_plain, layouts, ("NC", "OI", "NC"))):
         return None
+    spatial = spatial_axes(data)
     image = dict(zip(data, shape_of(call.args[0]), strict=True))
     known = [*shape_of(call.args[1]), *(image[axis] for axis in spatial)]
     padding = [int(each) for each in call.attrs.padding]
@@ -122,7 +120,7 @@ class _Product:
     ) -> None:
         self._call, self._groups, self._filters, self._sides = call, groups, filters, sides
         self._data, self._weight, self._out = layouts
-        self._spatial = [axis for axis in _SPATIAL if axis in self._data]
+        self._spatial = spatial_axes(self._data)
         self._image = dict(zip(self._data, shape_of(call.args[0]), strict=True))
         self._counts = [
             side.count(int(self._image[axis]))
@@ -131,14 +129,16 @@ class _Product:
         self._overlap = not are_side_by_side(sides)
         # Neighbours of overlapping windows are neighbours in memory if channels are innermost;
         # else weights stay as they are.
-        own = [axis for axis in self._weight if axis != "O"]
-        self._order = [*self._spatial, "I"] if self._overlap else own
+        own = self._weight.replace("O", "")
+        self._order = f"{self._spatial}I" if self._overlap else own
+        self._depth = prod(filters[axis] for axis in self._order)
+        self._by_group = [groups] if groups > 1 else []
 
     @property
     def fits(self) -> bool:
         """Whether there is room for windows that overlap, of images whose number is known."""
         number = constant(self._image["N"])
-        each = self._groups * prod(self._counts) * prod(self._filters[axis] for axis in self._order)
+        each = self._groups * prod(self._counts) * self._depth
         return not self._overlap or (number is not None and number * each <= MOST_ELEMENTS)
 
     def emitted(self, builder: relax.BlockBuilder) -> Expr:
@@ -148,41 +148,30 @@ class _Product:
         if self._overlap:
             image = emit(builder.call_te(self._grouped, image, primfunc_name_hint="grouped"))
         windows = emit(builder.call_te(self._windows, image, primfunc_name_hint="windows"))
-        rows = emit(op.reshape(windows, self._sizes_of_rows()))
-        product = emit(op.matmul(rows, self._columns(weight, emit)))
-        groups = [self._groups] if self._groups > 1 else []
-        filters = self._filters["O"] // self._groups
-        places = [self._image["N"], *self._counts]
-        each = emit(op.reshape(product, [*groups, *places, filters]))
-        if groups:
-            first, *others = range(len(places) + 2)
-            each = emit(op.permute_dims(each, [*others[:-1], first, others[-1]]))
-            each = emit(op.reshape(each, [*places, self._filters["O"]]))
-        axes = ["N", *self._spatial, "C"]
-        order = [axes.index(axis) for axis in self._out]
+        # A matrix for each group; where windows overlap, for each image of it.
+        number, columns = self._image["N"], self._columns(weight, emit)
+        rows = [number, prod(self._counts)] if self._overlap else [number * prod(self._counts)]
+        windows = emit(op.reshape(windows, [*self._by_group, *rows, self._depth]))
+        product = emit(op.matmul(windows, columns))
+        places, filters = [number, *self._counts], self._filters["O"]
+        shape = [*self._by_group, *places, filters // self._groups]
+        each = emit(op.reshape(product, shape))
+        if self._by_group:
+            each = emit(op.permute_dims(each, [*range(1, len(shape) - 1), 0, len(shape) - 1]))
+            each = emit(op.reshape(each, [*places, filters]))
+        order = [f"N{self._spatial}C".index(axis) for axis in self._out]
         return op.permute_dims(each, order) if order != sorted(order) else each
-
-    def _sizes_of_rows(self) -> list[Any]:
-        """A matrix for each group, where windows overlap for each image of it."""
-        number, depth = self._image["N"], prod(self._filters[axis] for axis in self._order)
-        groups = [self._groups] if self._groups > 1 else []
-        if self._overlap:
-            return [*groups, number, prod(self._counts), depth]
-        return [*groups, number * prod(self._counts), depth]
 
     def _columns(self, weight: Expr, emit: Any) -> Expr:
         """Weights as matrices of a column for each filter."""
-        op, outputs = relax.op, self._filters["O"] // self._groups
-        order = [self._weight.index(axis) for axis in ("O", *self._order)]
+        op, order = relax.op, [self._weight.index(axis) for axis in f"O{self._order}"]
         if order != sorted(order):
             weight = emit(op.permute_dims(weight, order))
-        depth = prod(self._filters[axis] for axis in self._order)
-        if self._groups == 1:
-            return emit(op.permute_dims(emit(op.reshape(weight, [outputs, depth])), [1, 0]))
-        images = [1] if self._overlap else []
-        matrices = emit(op.reshape(weight, [self._groups, *images, outputs, depth]))
-        first = list(range(1 + len(images)))
-        return emit(op.permute_dims(matrices, [*first, len(first) + 1, len(first)]))
+        outer = [*self._by_group, *([1] if self._overlap else [])]
+        shape = [*outer, self._filters["O"] // self._groups, self._depth]
+        rows = emit(op.reshape(weight, shape))
+        axes = [*range(len(outer)), len(outer) + 1, len(outer)]
+        return emit(op.permute_dims(rows, axes))
 
     def _grouped(self, image: te.Tensor) -> te.Tensor:
         """Groups of images, channels innermost, zeros around them."""
@@ -213,8 +202,9 @@ class _Product:
 
         def element(group: Expr, number: Expr, *at: Expr) -> Expr:
             taps = dict(zip(self._order, at[len(self._counts) :], strict=True))
+            # The margins are there, if there are any.
             places = [
-                window * side.stride + taps[axis] * side.dilation
+                side.element(window, taps[axis]) + side.padding
                 for axis, side, window in zip(self._spatial, self._sides, at, strict=False)
             ]
             if self._overlap:
