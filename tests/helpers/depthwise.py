@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
+from convolved import convolved as of_channels_first
 from tvm.relax import op
 from zoo import Case, graph
 
@@ -13,17 +12,9 @@ WEIGHTS = {"OIHW": (2, 3, 0, 1), "OHWI": (2, 0, 1, 3), "HWOI": (0, 1, 2, 3)}  # 
 
 def convolved(x, w, strides, padding, dilation):
     """By channels last and taps first."""
-    (rows, columns), (above, left) = w.shape[:2], padding
-    x = np.pad(x, ((0, 0), (above, above), (left, left), (0, 0)))
-    down, right = dilation
-    heights = (x.shape[1] - down * (rows - 1) - 1) // strides[0] + 1
-    widths = (x.shape[2] - right * (columns - 1) - 1) // strides[1] + 1
-    total = 0.0
-    for i, j in itertools.product(range(rows), range(columns)):
-        ends = i * down + strides[0] * (heights - 1) + 1, j * right + strides[1] * (widths - 1) + 1
-        part = x[:, i * down : ends[0] : strides[0], j * right : ends[1] : strides[1]]
-        total = total + part.repeat(w.shape[2] // x.shape[3], -1) * w[i, j, :, 0]
-    return total
+    images, weights = x.transpose(0, 3, 1, 2), w.transpose(2, 3, 0, 1)
+    y = of_channels_first(images, weights, strides, padding, dilation, x.shape[3])
+    return y.transpose(0, 2, 3, 1)
 
 
 def depthwise(

@@ -1,10 +1,9 @@
 """Convolutions of side-by-side, of single-pixel and of long grouped windows are products, right."""
 
-import itertools
-
 import numpy as np
 import pytest
 from check import DTYPES, check
+from convolved import convolved
 from tvm import tirx
 from tvm.relax import op
 from zoo import graph
@@ -15,25 +14,6 @@ from tvm_stitch.graph.front.pooling.windows import Windows
 
 BATCH = tirx.Var("n", "int64")
 AXES = {1: "W", 2: "HW", 3: "DHW"}
-
-
-def convolved(x, w, stride, padding, groups):
-    """Of images with channels first, in float64, a tap at a time."""
-    spatial = w.ndim - 2
-    around = [(padding, padding)] * spatial
-    x = np.pad(x, ((0, 0), (0, 0), *around)).astype(float)
-    counts = [(e - s) // stride + 1 for e, s in zip(x.shape[2:], w.shape[2:], strict=True)]
-    split = x.reshape(len(x), groups, -1, *x.shape[2:])
-    weights = w.reshape(groups, -1, *w.shape[1:])
-    total = 0.0
-    for taps in itertools.product(*map(range, w.shape[2:])):
-        cut = [
-            slice(t, t + stride * (count - 1) + 1, stride)
-            for t, count in zip(taps, counts, strict=True)
-        ]
-        part = split[(..., *cut)].reshape(len(x), groups, split.shape[2], -1)
-        total = total + np.einsum("ngis,goi->ngos", part, weights[(..., *taps)])
-    return total.reshape(len(x), len(w), *counts)
 
 
 def convolution(shape, weight, dtype="float16", last=False, stride=1, padding=0, groups=1):
@@ -54,7 +34,9 @@ def convolution(shape, weight, dtype="float16", last=False, stride=1, padding=0,
 
     def expected(x, w, b):
         x, w = (each.transpose(first) if last else each for each in (x, w))
-        y = convolved(x, w, stride, padding, groups) + b.reshape(-1, *[1] * spatial)
+        y = convolved(
+            x, w, [stride] * spatial, [padding] * spatial, [1] * spatial, groups
+        ) + b.reshape(-1, *[1] * spatial)
         return np.maximum(y.transpose(to_last) if last else y, 0)
 
     return graph(dtype, [*laid, (weight[0],)], build, expected)
