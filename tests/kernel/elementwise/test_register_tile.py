@@ -175,9 +175,7 @@ def test_the_tuner_finds_tiles():
 def test_the_same_vector_has_the_same_key():
     program = program_of(convolution((1, 8, 8, 16), (3, 3)).module)
     assert find_lines(program) is not None
-    alone, four = (
-        tile_of(program, elementwise.RegisterTile(256, 8, 1, lines=lines)) for lines in (1, 4)
-    )
+    alone, four = (tile_of(program, lines, 8) for lines in (1, 4))
     first = program.stages[:1]
     # Three vectors and three weights of four registers each; six and three of four lines.
     assert (alone.registers(first), four.registers(first)) == (24, 36)

@@ -27,6 +27,7 @@ from tvm_stitch.stages.guards import conjuncts
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
+    Var,
     as_int64,
     buffer_size,
     constant,
@@ -38,16 +39,78 @@ from tvm_stitch.stages.symbolic_analyzer import is_multiple
 
 MOST_CONDITIONS = 2  # that are asked before an access
 MOST_BYTES = 128  # from the first to the last that a vector's lanes read: all is in registers
-# Addresses by what is read there: of each the same under different guards.
-_Places = dict[AddressKey, list[Address]]
 _Condition = Mapping[tvm_ffi.StructuralKey, Expr]  # all of which hold
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """How an address moves from lane to lane."""
+
+    moved: Expr  # of a LANE
+    offsets: tuple[int, ...]  # the same, lane by lane
+
+
+class _Places:
+    """The addresses of one buffer by what is read there: of each the same under different guards.
+
+    What is found of a place is kept: every stretch asks all of them.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.addresses: dict[AddressKey, list[Address]] = defaultdict(list)
+        self._indices: dict[AddressKey, Expr] = {}
+        self._steps: dict[tuple[AddressKey, int], _Steps | None] = {}
+        self._origins: dict[int, dict[AddressKey, tuple[AddressKey, int]]] = defaultdict(dict)
+
+    def add(self, address: Address) -> None:
+        """One more address of a place, new or not."""
+        key = address.everywhere.key
+        self.addresses[key].append(address)
+        self._indices.setdefault(key, address.index)
+
+    def steps(self, key: AddressKey, lanes: int) -> _Steps | None:
+        """How a place moves with the lanes of a vector; None: not alike in all vectors."""
+        if (key, lanes) not in self._steps:
+            self._steps[key, lanes] = self._steps_of(key, lanes)
+        return self._steps[key, lanes]
+
+    def _steps_of(self, key: AddressKey, lanes: int) -> _Steps | None:
+        moved = self.frame.moved_by_lanes(self._indices[key], lanes)
+        if moved is None:
+            return None
+        simplify, own = self.frame.analyzer.simplify, map(as_int64, range(lanes))
+        each = [constant(simplify(substitute(moved, {LANE: lane}))) for lane in own]
+        offsets = tuple(offset for offset in each if offset is not None)
+        return _Steps(moved, offsets) if len(offsets) == lanes else None
+
+    def distance(self, key: AddressKey, other: AddressKey, lanes: int) -> int | None:
+        """By how much one place is behind another for the first lane of any vector."""
+        (first, own), (second, others) = self._origin(key, lanes), self._origin(other, lanes)
+        return own - others if first == second else None
+
+    def _origin(self, key: AddressKey, lanes: int) -> tuple[AddressKey, int]:
+        """The first place that was asked of at a known distance from one, and how far it is."""
+        known = self._origins[lanes]
+        if key not in known:
+            known[key] = key, 0
+            for first in {first: None for first, _ in known.values() if first != key}:
+                distance = self.frame.distance(self._indices[key], self._indices[first], lanes)
+                if distance is not None:
+                    known[key] = first, distance
+                    break
+        return known[key]
 
 
 def plan_loads(frame: Frame, addresses: Iterable[Address], vector: int) -> list[VectorLoad]:
     """All that comes in vectors; what fits none is loaded element by element."""
     distinct = list({address.key: address for address in addresses}.values())
-    key = "loads", vector, tuple(address.key for address in distinct)
-    return remembered(frame.program, key, lambda: _plan(frame, distinct, vector))
+    # Of a program only its space matters: sets that grow around a stage find what it loads again.
+    stages = [address.origin and address.origin[0] for address in distinct]
+    owner = next((stage for stage in stages if stage is not None), frame.program)
+    asked = tuple((stage, *each.key) for stage, each in zip(stages, distinct, strict=True))
+    key = "loads", frame.program.space.key, vector, asked
+    return remembered(owner, key, lambda: _plan(frame, distinct, vector))
 
 
 def _plan(frame: Frame, addresses: list[Address], vector: int) -> list[VectorLoad]:
@@ -59,27 +122,28 @@ def _plan(frame: Frame, addresses: list[Address], vector: int) -> list[VectorLoa
 
 def _strided_loads(frame: Frame, addresses: Iterable[Address], vector: int) -> Iterator[VectorLoad]:
     """Those that are needed for what is no vector of neighbours' elements by itself."""
-    buffers: dict[object, _Places] = defaultdict(lambda: defaultdict(list))
+    buffers: dict[Var, _Places] = {}
     for address in addresses:
         conditional = address.guard is not None and find_reads(address.guard)
         if not (address.stride is Stride.UNIFORM or address.from_memory or conditional):
-            buffers[address.buffer][address.everywhere.key].append(address)
+            buffers.setdefault(address.buffer, _Places(frame)).add(address)
     for places in buffers.values():
-        for key in list(places):
-            if key not in places or vector_width_of(frame, places[key][0], vector) > 1:
+        left = places.addresses
+        for key in list(left):
+            if key not in left or vector_width_of(frame, left[key][0], vector) > 1:
                 continue
-            load = _widest(frame, key, places, vector)
+            load = _widest(places, key, vector)
             if load is not None:
                 yield load
                 for served in load.slots:
-                    del places[served]
+                    del left[served]
 
 
-def _widest(frame: Frame, key: AddressKey, places: _Places, vector: int) -> VectorLoad | None:
+def _widest(places: _Places, key: AddressKey, vector: int) -> VectorLoad | None:
     """What serves a place, and others near it, for as many lanes as can be."""
     lanes = vector
     while lanes:
-        load = _stretch(frame, key, places, lanes)
+        load = _stretch(places, key, lanes)
         if load is not None:
             return load
         lanes //= 2
@@ -95,16 +159,16 @@ class _Path:
     offsets: tuple[int, ...]  # the same, lane by lane
 
 
-def _stretch(frame: Frame, key: AddressKey, places: _Places, lanes: int) -> VectorLoad | None:
+def _stretch(places: _Places, key: AddressKey, lanes: int) -> VectorLoad | None:
     """The stretch around a place; None: it takes no fewer accesses than there are elements."""
-    address = places[key][0]
+    frame, address = places.frame, places.addresses[key][0]
     coefficient, base = frame.starts(address.index, lanes)
     width = math.gcd(coefficient, ACCESS_BYTES // element_bytes(address.buffer))
     while not is_multiple(buffer_size(address.buffer), as_int64(width)):
         width //= 2
     if width < 2:
         return None
-    paths = _near(key, _paths(frame, key, places, lanes), width)
+    paths = _near(key, _paths(places, key, lanes), width)
     offsets = sorted({offset for path in paths.values() for offset in path.offsets})
     if not offsets:
         return None
@@ -125,19 +189,14 @@ def _stretch(frame: Frame, key: AddressKey, places: _Places, lanes: int) -> Vect
     return VectorLoad(address.everywhere, None, lanes, size, before, accesses, served, slots)
 
 
-def _paths(frame: Frame, key: AddressKey, places: _Places, lanes: int) -> dict[AddressKey, _Path]:
+def _paths(places: _Places, key: AddressKey, lanes: int) -> dict[AddressKey, _Path]:
     """Of all places at known distances from one."""
-    first, found = places[key][0].index, {}
-    for own, addresses in places.items():
-        distance = frame.distance(addresses[0].index, first, lanes)
-        moved = frame.moved_by_lanes(addresses[0].index, lanes)
-        if distance is None or moved is None:
-            continue
-        simplify = frame.analyzer.simplify
-        steps = [constant(simplify(substitute(moved, {LANE: as_int64(n)}))) for n in range(lanes)]
-        offsets = tuple(distance + step for step in steps if step is not None)
-        if len(offsets) == lanes:
-            found[own] = _Path(tuple(addresses), moved + distance, offsets)
+    found = {}
+    for own, addresses in places.addresses.items():
+        steps, distance = places.steps(own, lanes), places.distance(own, key, lanes)
+        if steps is not None and distance is not None:
+            offsets = tuple(distance + step for step in steps.offsets)
+            found[own] = _Path(tuple(addresses), steps.moved + distance, offsets)
     return found
 
 

@@ -15,7 +15,13 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Stride
 from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place, divided, int64
-from tvm_stitch.kernel.elementwise.overlapping_reads import RegisterTile, Tile, tile_of
+from tvm_stitch.kernel.elementwise.overlapping_reads import (
+    GROUP,
+    PIECE,
+    RegisterTile,
+    Tile,
+    tile_of,
+)
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.kernel.rows.emit_vector import Step
@@ -24,7 +30,7 @@ from tvm_stitch.stages.stage import Expr, Stage, Var, element_bytes, substitute
 
 def emit_register_tile(program: Program, mapping: RegisterTile, place: Place) -> Expr:
     """Write a part, line by line of each stage; the number of its blocks."""
-    tile, vectors = tile_of(program, mapping), dict[object, Var]()
+    tile, vectors = tile_of(program, mapping.lines, mapping.vector), dict[object, Var]()
     parts = [LinePart(tile, line, vectors, program, mapping, place) for line in range(tile.count)]
     for part in parts:
         part.begin()
@@ -65,7 +71,7 @@ class LinePosition(Position):
     ) -> None:
         self._tile, self.line = tile, line
         group, piece = divided(place.block * mapping.threads + place.thread, tile.pieces)
-        self._here = {tile.group: group, tile.piece: piece}
+        self._here = {GROUP: group, PIECE: piece}
         super().__init__(program.space, mapping, place)
 
     def offset(self, step: Expr) -> Expr:

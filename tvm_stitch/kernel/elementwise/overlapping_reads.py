@@ -24,7 +24,7 @@ from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.guards import conjuncts
 from tvm_stitch.stages.indices import unflatten
-from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -41,6 +41,8 @@ SHARED = 0.75  # of the loads of single lines, at most so many are left
 OF_WINDOWS = 4  # conditions that a read of one may have: the ends of two axes
 LINES = (4, 7, 6, 5, 3, 2, 1)  # of a tile, the best first
 REGISTER_BYTES = 4
+# Which group of lines a thread has, and which piece of each: what positions are written in.
+GROUP, PIECE = tirx.Var("group", "int64"), tirx.Var("piece", "int64")
 
 
 @dataclass(frozen=True)
@@ -80,22 +82,21 @@ class Tile:
         self._program, self._lines = program, lines
         self.count, self.vector = count, vector
         self.pieces = lines.inner // vector
-        self.group: Var = tirx.Var("group", "int64")
-        self.piece: Var = tirx.Var("piece", "int64")
-        self._vectors: dict[Var, dict[object, int]] = {}
+        self._starts: dict[tuple[VectorLoad, int, int], Expr] = {}
+        self._guards: dict[tuple[VectorLoad, VectorAccess, int, int], Expr | None] = {}
 
     @cached_property
     def _analyzer(self) -> tvm.sym.Analyzer:
         analyzer = tvm.sym.Analyzer()
         groups = tirx.floordiv(self._program.space.columns, self._lines.inner * self.count)
-        analyzer.bind(self.group, tvm.ir.Range(int64(0), groups))
-        analyzer.bind(self.piece, tvm.ir.Range(int64(0), int64(self.pieces)))
+        analyzer.bind(GROUP, tvm.ir.Range(int64(0), groups))
+        analyzer.bind(PIECE, tvm.ir.Range(int64(0), int64(self.pieces)))
         return analyzer
 
     def column(self, line: int) -> Expr:
         """Of a line, the first that the thread has."""
-        first = (self.group * self.count + line) * self._lines.inner
-        return first + self.piece * self.vector
+        first = (GROUP * self.count + line) * self._lines.inner
+        return first + PIECE * self.vector
 
     def simplified(self, expr: Expr) -> Expr:
         """An expression of the group and the piece of threads that have any."""
@@ -103,6 +104,12 @@ class Tile:
 
     def start(self, load: VectorLoad, line: int, part: int = 0) -> Expr:
         """Where a part of a vector begins, of as many lanes as are loaded at once."""
+        key = load, line, part
+        if key not in self._starts:
+            self._starts[key] = self._start(*key)
+        return self._starts[key]
+
+    def _start(self, load: VectorLoad, line: int, part: int) -> Expr:
         lane = part * load.lanes
         read, axes = self._origin(load, line, lane)
         if read is None:
@@ -113,6 +120,12 @@ class Tile:
         self, load: VectorLoad, access: VectorAccess, line: int, part: int = 0
     ) -> Expr | None:
         """What must hold for an access of it; None: nothing."""
+        key = load, access, line, part
+        if key not in self._guards:
+            self._guards[key] = self._guard(*key)
+        return self._guards[key]
+
+    def _guard(self, load: VectorLoad, access: VectorAccess, line: int, part: int) -> Expr | None:
         if access.guard is None:
             return None
         lane = part * load.lanes
@@ -136,10 +149,10 @@ class Tile:
         (stage, read), lines = origin, self._lines
         if tuple(map(constant, stage.extents[-2:])) != (lines.across, lines.inner):
             return None, {}
-        outer, group = divided(self.group, lines.across // self.count)
+        outer, group = divided(GROUP, lines.across // self.count)
         axes = unflatten(outer, stage.axes[:-2], stage.extents[:-2])
         axes[stage.axes[-2]] = group * self.count + line
-        axes[stage.axes[-1]] = self.piece * self.vector + lane
+        axes[stage.axes[-1]] = PIECE * self.vector + lane
         return read, axes
 
     def key(self, load: VectorLoad, line: int) -> object:
@@ -158,14 +171,19 @@ class Tile:
 
     def _registers_of(self, stage: Stage) -> dict[object, int]:
         """The same of each vector of a stage, by its key."""
-        if stage.output not in self._vectors:
-            frame, found = Frame(self._program), dict[object, int]()
-            for load in plan_loads(frame, _addresses(frame, stage), self.vector):
-                size = load.elements(self.vector) * element_bytes(load.address.buffer)
-                for line in range(self.count):
-                    found[self.key(load, line)] = -(-size // REGISTER_BYTES)
-            self._vectors[stage.output] = found
-        return self._vectors[stage.output]
+        frame = Frame(self._program)
+        addresses = list(_addresses(frame, stage))
+        read, tile = tuple(address.key for address in addresses), (self.count, self.vector)
+        key = "registers", self._program.space.key, self._lines, *tile, read
+        return remembered(stage, key, lambda: self._vectors(frame, addresses))
+
+    def _vectors(self, frame: Frame, addresses: Iterable[Address]) -> dict[object, int]:
+        found: dict[object, int] = {}
+        for load in plan_loads(frame, addresses, self.vector):
+            size = load.elements(self.vector) * element_bytes(load.address.buffer)
+            for line in range(self.count):
+                found[self.key(load, line)] = -(-size // REGISTER_BYTES)
+        return found
 
 
 @memoized
@@ -187,11 +205,12 @@ def find_lines(program: Program) -> Lines | None:
     return None
 
 
-def tile_of(program: Program, mapping: RegisterTile) -> Tile:
-    """The tile of a program that a legal Mapping with one was made for."""
+@memoized
+def tile_of(program: Program, count: int, vector: int) -> Tile:
+    """The tile of so many lines, and elements of each, of a program that has lines."""
     lines = find_lines(program)
     assert lines is not None, "a register tile of a program whose reads do not overlap"
-    return Tile(program, lines, mapping.lines, mapping.vector)
+    return Tile(program, lines, count, vector)
 
 
 def lines_at_once(program: Program, vector: int, most_registers: int) -> Iterator[int]:
@@ -199,10 +218,10 @@ def lines_at_once(program: Program, vector: int, most_registers: int) -> Iterato
     lines = find_lines(program)
     if lines is None or lines.inner % vector:
         return
-    alone = Tile(program, lines, 1, vector).registers(program.stages)
+    alone = tile_of(program, 1, vector).registers(program.stages)
     for count in LINES:
         if lines.across % count == 0:
-            together = Tile(program, lines, count, vector)
+            together = tile_of(program, count, vector)
             needed = max(map(together.registers, ([stage] for stage in program.stages)))
             # One line alone, too, where it loads more than fits: stage by stage.
             shares = together.registers(program.stages) <= SHARED * count * alone
