@@ -117,13 +117,25 @@ def _by_tvm(workload: Workload, inputs: tuple[torch.Tensor, ...], dims: Dims | N
 
 def to_relax_by_shape(workload: Workload, dims: Dims | None = None) -> Any:
     """The workload as a Relax module, its inputs never made: for full sizes without a GPU."""
+    # Not in their mode, which makes numbers of what torch.export has as symbols.
+    return to_relax(workload, never_made(workload), dims)
+
+
+def by_itself(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
+    """The workload as tvm_stitch's own reader has it, which needs no torch.export."""
+    import tvm_stitch.torch
+
+    with torch.set_grad_enabled(workload.differentiates):
+        return tvm_stitch.torch.trace(workload.function, *inputs)
+
+
+def never_made(workload: Workload) -> tuple[torch.Tensor, ...]:
+    """Inputs of which there are shapes alone."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True):
         arrays = workload.arrays
-        inputs = tuple(torch.empty(a.shape, dtype=getattr(torch, a.dtype)) for a in arrays)
-    # Not in that mode, which makes numbers of what torch.export has as symbols.
-    return to_relax(workload, inputs, dims)
+        return tuple(torch.empty(a.shape, dtype=getattr(torch, a.dtype)) for a in arrays)
 
 
 def _amax(node: Any, importer: Any) -> Any:

@@ -22,6 +22,7 @@ SYSTEM_TITLES = {
     "metaschedule": "MetaSchedule",
     "stitch": "tvm_stitch",
     "stitch-fast": "stitch, fast",
+    "stitch-traced": "stitch, traced",
     "stitch-tuned": "stitch, tuned",
 }
 

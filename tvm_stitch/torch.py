@@ -1,4 +1,4 @@
-"""PyTorch's front door: compile models, see what becomes of them, read exported programs.
+"""PyTorch's front door: compile models, see what becomes of them, read programs and functions.
 
 `torch.compile(model, backend="tvm_stitch")` needs no import of this package. The functions here
 are for those who want arguments that an editor completes, a report, or the Relax module.
@@ -22,7 +22,7 @@ except ImportError as error:
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning, tvm_stitch_backend
 from tvm_stitch.dynamo.report import LeftReport, PartReport, TorchReport
 from tvm_stitch.dynamo.settings import Settings
-from tvm_stitch.frontend.torch.load import load
+from tvm_stitch.frontend.torch.load import load, trace
 
 __all__ = [
     "GraphCompiler",
@@ -34,6 +34,7 @@ __all__ = [
     "compile",
     "explain",
     "load",
+    "trace",
 ]
 
 

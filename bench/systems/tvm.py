@@ -16,7 +16,7 @@ import torch
 
 from bench import symbolic
 from bench.case import Workload, as_list
-from bench.importing import to_relax
+from bench.importing import by_itself, to_relax
 from bench.systems.base import Gpu, Prepared, installed
 
 Compile = Callable[[Any, Any], Any]
@@ -103,6 +103,17 @@ class Stitch(Tvm):
 
         options = tvm_stitch.Options(fast_math=self._fast_math)
         return tvm_stitch.compile(module, target, options, self._records)
+
+
+class TracedStitch(Stitch):
+    """tvm_stitch of what its own reader makes of the workload, without torch.export."""
+
+    def __init__(self) -> None:
+        super().__init__("stitch-traced", "tvm_stitch, read by itself")
+        self.optional = True
+
+    def _read(self, workload: Workload, inputs: tuple[torch.Tensor, ...]) -> tuple[Any, Compile]:
+        return by_itself(workload, inputs), self._compile
 
 
 class SymbolicStitch(Stitch):
@@ -198,12 +209,13 @@ def _cost_model(meta_schedule: Any) -> Any:
 
 
 def systems(records: str | None, trials: int) -> list[Any]:
-    """Default, MetaSchedule, tvm_stitch in two ways, and tuned where records are given."""
+    """Default, MetaSchedule, tvm_stitch in several ways, and tuned where records are given."""
     found: list[Any] = [
         Tvm("tvm", "TVM default", default),
         Tvm("metaschedule", "TVM MetaSchedule", tuned_by_metaschedule(trials), searches=True),
         Stitch("stitch", "tvm_stitch"),
         Stitch("stitch-fast", "tvm_stitch, fast_math", fast_math=True),
+        TracedStitch(),
         *map(SymbolicStitch, symbolic.KINDS),
     ]
     if records is not None:

@@ -188,6 +188,7 @@ def test_fast_maths_are_measured_by_name_only():
     from bench.systems import all_systems
 
     assert all_systems()["stitch-fast"].optional and not all_systems()["stitch"].optional
+    assert all_systems()["stitch-traced"].optional
 
 
 @pytest.mark.parametrize("kind, name", [("batch", "layer-norm"), ("both", "softmax-mask")])

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tvm  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.export import Dim, export  # noqa: E402
 from tvm import relax  # noqa: E402
 
@@ -134,6 +135,16 @@ def test_attention_is_written_out(dtype, masked):
     torch.testing.assert_close(torch.from_dlpack(found), expected, atol=near, rtol=near)
 
 
+def test_attention_is_traced_as_it_is_written():
+    def attend(query, key, value):
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return mixed.transpose(1, 2).reshape(2, 5, 12)
+
+    inputs = [torch.randn(2, 3, 5, 4) for _ in range(3)]
+    found = executed(tvm_stitch.torch.trace(attend, *inputs, device="llvm"), *inputs)
+    torch.testing.assert_close(found, [attend(*inputs)])
+
+
 def test_views_of_attention_whose_heads_lie_side_by_side():
     class Joined(nn.Module):
         def forward(self, x):
@@ -155,6 +166,65 @@ def test_views_of_attention_whose_heads_lie_side_by_side():
     machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
     (found,) = machine["main"](tvm.runtime.from_dlpack(x))
     torch.testing.assert_close(torch.from_dlpack(found), Joined()(x), atol=1e-5, rtol=1e-5)
+
+
+def test_a_function_with_its_gradients():
+    def step(x, weight, target):
+        with torch.enable_grad():
+            weight = weight.detach().requires_grad_()
+            loss = torch.nn.functional.mse_loss(torch.tanh(x @ weight), target)
+            (gradient,) = torch.autograd.grad(loss, weight)
+        return {"loss": loss, "weight": weight - 0.1 * gradient}
+
+    inputs = torch.randn(7, 5), torch.randn(5, 3), torch.randn(7, 3)
+    found = executed(tvm_stitch.torch.trace(step, *inputs, device="llvm"), *inputs)
+    torch.testing.assert_close(found, list(step(*inputs).values()))
+
+
+def test_a_model_is_traced_with_its_parameters():
+    model = nn.Sequential(nn.Linear(6, 4), nn.GELU(), nn.LayerNorm(4)).double()
+    x = torch.randn(3, 6, dtype=torch.float64)
+    module = tvm_stitch.torch.trace(model, x, device="llvm")
+    assert len(module["main"].params) == 1
+    torch.testing.assert_close(executed(module, x), [model(x).detach()])
+
+
+def test_tensors_of_a_function_that_takes_none():
+    table = torch.arange(5.0)
+    module = tvm_stitch.torch.trace(lambda: (table + 1, [table * 2]), device="llvm")
+    torch.testing.assert_close(executed(module), [table + 1, table * 2])
+
+
+def test_tracing_computes_nothing():
+    with FakeTensorMode():
+        x = torch.empty(3, 4)
+    module = tvm_stitch.torch.trace(lambda x: x.softmax(-1), x, device="llvm")
+    given = torch.randn(3, 4)
+    torch.testing.assert_close(executed(module, given), [given.softmax(-1)])
+
+
+def test_what_a_traced_function_changes_of_its_own_is_written_out():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True)).eval()
+    x = torch.randn(2, 3, 8, 8)
+    module = tvm_stitch.torch.trace(model, x, device="llvm")
+    with torch.no_grad():
+        torch.testing.assert_close(executed(module, x), [model(x)])
+
+
+def test_tracing_refuses_what_others_would_see_change():
+    with pytest.raises(TorchError, match="input 0 is changed in place"):
+        tvm_stitch.torch.trace(lambda x: x.add_(1) * 2, torch.ones(3))
+    model = nn.BatchNorm1d(4)
+    with pytest.raises(TorchError, match=r"running_mean is changed in place"):
+        tvm_stitch.torch.trace(model, torch.ones(3, 4))
+    assert int(model.num_batches_tracked) == 0
+
+
+def test_tracing_says_what_it_takes():
+    with pytest.raises(InputError, match="tensors for inputs, not int"):
+        tvm_stitch.torch.trace(lambda x, n: x * n, torch.ones(3), 2)
+    with pytest.raises(InputError, match="unknown device 'rocm'"):
+        tvm_stitch.torch.trace(lambda x: x, torch.ones(3), device="rocm")
 
 
 def test_what_has_no_counterpart_is_named():

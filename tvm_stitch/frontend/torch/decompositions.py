@@ -12,6 +12,7 @@ from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._decomp.decompositions import upsample_compute_output_size
 from torch._prims_common import suggest_memory_format
+from torch.overrides import TorchFunctionMode
 
 from tvm_stitch.frontend.torch.ops.images.interpolation import FORWARD
 from tvm_stitch.frontend.torch.ops.images.padding import OPERATORS as PADDING
@@ -171,6 +172,17 @@ def training_decompositions() -> dict[Any, Callable[..., Any]]:
 def exported_decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for programs without PyTorch behind them: attention is written out as well."""
     return {**decompositions(), _aten.scaled_dot_product_attention.default: _attention}
+
+
+class AttentionWrittenOut(TorchFunctionMode):
+    """Attention is written out where Python calls it, before PyTorch picks a kernel for it."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Whatever else is called is PyTorch's."""
+        is_attention = func is torch.nn.functional.scaled_dot_product_attention
+        return (_attention if is_attention else func)(*args, **(kwargs or {}))
 
 
 def _group_norm(

@@ -1,24 +1,32 @@
-"""An ExportedProgram as a Relax module.
+"""An ExportedProgram, or a function of tensors, as a Relax module.
 
-In: what torch.export made. Out: a module whose `main` takes the program's inputs. Must not know
-dynamo.
+In: what torch.export made, or a function and inputs for it. Out: a module whose `main` takes the
+same inputs. Must not know dynamo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import tvm
+from torch import fx
+from torch._functorch._aot_autograd.functional_utils import from_fun, has_data_mutation, to_fun
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
 from tvm import relax
 
 from tvm_stitch.checked_index import on_host
-from tvm_stitch.errors import InputError
+from tvm_stitch.errors import InputError, TorchError
 from tvm_stitch.frontend.torch.convert import convert, refusal
-from tvm_stitch.frontend.torch.decompositions import exported_decompositions
+from tvm_stitch.frontend.torch.decompositions import (
+    AttentionWrittenOut,
+    exported_decompositions,
+)
 from tvm_stitch.frontend.torch.lists import by_tensor
 from tvm_stitch.frontend.torch.writer import ENTRY
 
@@ -43,8 +51,7 @@ def load(
     differently for a GPU and for the CPU: `device` is "cuda", or "llvm" for a module that TVM's
     LLVM target compiles.
     """
-    if device not in (CUDA, LLVM):
-        raise InputError(f"unknown device {device!r}; known are {[CUDA, LLVM]}")
+    _check_device(device)
     if not isinstance(exported_program, torch.export.ExportedProgram):
         kind = type(exported_program).__name__
         raise InputError(
@@ -66,10 +73,91 @@ def load(
         module[ENTRY] = function.with_attr("params", tensors)
         return on_host(module) if device == LLVM else module
     module[ENTRY] = function
-    module = relax.transform.Normalize()(module)
     names = {param.name: tensor for param, tensor in zip(stored, tensors, strict=True)}
-    module = relax.transform.BindParams(ENTRY, names)(module)
+    return _with_constants(module, names, device)
+
+
+def trace(function: Callable[..., Any], *inputs: torch.Tensor, device: str = CUDA) -> tvm.IRModule:
+    """The Relax module of what a function or a model does to some tensors.
+
+    The gradients that it takes are operators too: `main` of a training step holds its backward
+    pass. `main` takes the inputs, in order, and returns a tuple of the tensors that the function
+    returns, however they are nested. Tensors that are the function's own, a model's parameters
+    among them, become constants. Nothing is computed, and inputs may be FakeTensors; a branch goes
+    the way that their shapes say. A TorchError names what has no counterpart in Relax, and inputs
+    and buffers that would be changed in place.
+
+    It takes a fraction of the seconds of `torch.export`, which looks for what may change: `load`
+    knows symbolic dimensions, and buffers that a model changes. `device` is as for `load`.
+    """
+    _check_device(device)
+    if wrong := [type(each).__name__ for each in inputs if not isinstance(each, torch.Tensor)]:
+        raise InputError(f"trace takes tensors for inputs, not {wrong[0]}")
+    own: dict[str, torch.Tensor] = {}
+    if isinstance(function, torch.nn.Module):
+        own = {**dict(function.named_parameters()), **dict(function.named_buffers())}
+    run = _functional(function, [f"input {n}" for n in range(len(inputs))], list(own))
+    table = exported_decompositions()
+    tracing = make_fx(run, table, tracing_mode="fake", _allow_non_fake_inputs=True)
+    traced = tracing(*inputs, *own.values())
+    placeholders = traced.graph.find_nodes(op="placeholder")[len(inputs) :]
+    constants = {node.name: value for node, value in zip(placeholders, own.values(), strict=True)}
+    constants |= _as_placeholders(traced)
+    traced.graph.eliminate_dead_code()
+    _drop_assertions(traced.graph)
+    by_tensor(traced.graph, accepted=lambda node: refusal(node) is None)
+    module = convert(traced.graph, stored=False).module
+    tensors = {name: _tensor(value) for name, value in constants.items()}
+    return _with_constants(module, tensors, device)
+
+
+def _functional(
+    function: Callable[..., Any], inputs: list[str], own: list[str]
+) -> Callable[..., list[Any]]:
+    """A function of the inputs and a model's own tensors that changes none of them in place."""
+
+    def run(*tensors: torch.Tensor) -> list[Any]:
+        with AttentionWrittenOut(), FunctionalTensorMode():
+            given = [to_fun(each) for each in tensors]
+            taken = given[: len(inputs)]
+            if own:
+                state = dict(zip(own, given[len(inputs) :], strict=True))
+                returned = torch.func.functional_call(function, state, tuple(taken))
+            else:
+                returned = function(*taken)
+            for name, each in zip((*inputs, *own), given, strict=True):
+                if has_data_mutation(each):
+                    raise TorchError(f"{name} is changed in place, of which a trace says nothing")
+            return [from_fun(each) for each in tree_leaves(returned)]
+
+    return run
+
+
+def _check_device(device: str) -> None:
+    if device not in (CUDA, LLVM):
+        raise InputError(f"unknown device {device!r}; known are {[CUDA, LLVM]}")
+
+
+def _with_constants(module: tvm.IRModule, constants: dict[str, Any], device: str) -> tvm.IRModule:
+    """The module with some parameters as constants, by their names."""
+    module = relax.transform.Normalize()(module)
+    module = relax.transform.BindParams(ENTRY, constants)(module)
     return on_host(module) if device == LLVM else module
+
+
+def _as_placeholders(traced: fx.GraphModule) -> dict[str, Any]:
+    """Make placeholders of the tensors that a function has of its own; their values by name."""
+    values, last = {}, traced.graph.find_nodes(op="placeholder")[-1:]
+    for node in traced.graph.find_nodes(op="get_attr"):
+        value = getattr(traced, str(node.target))
+        at = traced.graph.inserting_after(last[0]) if last else traced.graph.inserting_before()
+        with at:
+            placeholder = traced.graph.placeholder(str(node.target))
+        placeholder.meta["val"] = node.meta.get("val", value)
+        node.replace_all_uses_with(placeholder)
+        traced.graph.erase_node(node)
+        values[placeholder.name], last = value, [placeholder]
+    return values
 
 
 @contextmanager
