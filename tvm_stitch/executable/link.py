@@ -27,6 +27,7 @@ from tvm_stitch.executable import cuda, shared_object
 from tvm_stitch.executable.kept import KeptExecutable, instructions_of
 from tvm_stitch.executable.nvrtc_processes import PROCESSES, Processes
 from tvm_stitch.executable.units import units
+from tvm_stitch.graph.back.vm_calls.fewer_calls import CHECKED_ATTRIBUTE
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
@@ -165,7 +166,8 @@ def _lowered(
     """The host's target and code, and the kernels by theirs."""
     stitched = {_symbol(var, func) for var, func in tir.functions_items() if is_emitted(func)}
     exact = {_symbol(v, f) for v, f in tir.functions_items() if f.attrs and allocates_exactly(f)}
-    host, host_mod, devices = lowered(tir, target, stitched, exact)
+    checked = {_symbol(v, f) for v, f in tir.functions_items() if CHECKED_ATTRIBUTE in f.attrs}
+    host, host_mod, devices = lowered(tir, target, stitched, exact, checked)
     shared = _sharing(tir)
     return host, host_mod, {each: _without_restrict(mod, shared) for each, mod in devices.items()}
 

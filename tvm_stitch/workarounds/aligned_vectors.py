@@ -1,7 +1,8 @@
 """TVM's lowering of PrimFuncs, where its CUDA code generator does not see that vectors are aligned.
 
-In: a module of PrimFuncs, the target, the names of the functions that kernel/ wrote, and of those
-that allocate just what they use. Out: the host's code and the kernels, ready for code generation.
+In: a module of PrimFuncs, the target, the names of the functions that kernel/ wrote, of those that
+allocate just what they use, and of those whose arguments their caller checks. Out: the host's code
+and the kernels, ready for code generation.
 
 What only run time knows reaches a kernel as a parameter that the host computes: of `8 * ((n + 4095)
 >> 12)` the kernel sees a name, not the 8. A vector that does not start at a multiple of its width
@@ -19,6 +20,7 @@ from tvm.tirx.build import split_host_device_mods
 
 from tvm_stitch.stages.stage import constant
 from tvm_stitch.stages.visit import mapped
+from tvm_stitch.workarounds.few_checks import without_checks
 from tvm_stitch.workarounds.quick_lowering import each_passed, passed
 
 
@@ -27,12 +29,14 @@ def lowered(
     target: tvm.target.Target,
     stitched: Set[str],
     exact: Set[str] = frozenset(),
+    checked: Set[str] = frozenset(),
 ) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
     """The host's target and code, and the kernels by theirs: what tvm.tirx.build compiles."""
     host = target.host or tvm.target.Target("llvm" if tvm.runtime.enabled("llvm") else "c")
     bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
     pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
     host_mod, device_mods = split_host_device_mods(passed(bound, pipeline, stitched, exact))
+    host_mod = without_checks(host_mod, checked)
     devices = {
         each: with_aligned_vectors(each_passed(found, finish_device()), stitched)
         for each, found in device_mods.items()

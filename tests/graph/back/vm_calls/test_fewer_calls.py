@@ -14,6 +14,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import tvm_stitch
+from tvm_stitch.graph.back.vm_calls.argument_checks import Demand, check_functions
 from tvm_stitch.graph.back.vm_calls.fewer_calls import CHECKED_AT_ONCE
 from tvm_stitch.transform import FewerCalls
 
@@ -301,6 +302,22 @@ def test_functions_with_branches_stay_as_they_are():
     for flag, expected in ((True, np.e), (False, -1)):
         got = function(x, tvm.runtime.tensor(np.array(flag)))
         np.testing.assert_allclose(got.numpy(), np.full(3, expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1, 2), ()])
+def test_where_arguments_of_kernels_lie(shape):
+    torch = pytest.importorskip("torch")  # whose tensors are passed as they lie
+    demand = Demand("of x: ", len(shape), "float32", shape)
+    checks = tvm.tirx.build(
+        tvm.IRModule(check_functions("checks", [demand], for_kernels=True)), target="llvm"
+    )
+    given = torch.zeros(shape)
+    apart = torch.zeros(64).as_strided(shape, [2 * stride for stride in given.stride()])
+    with pytest.raises(ValueError, match="of x: expect a Tensor on a CUDA device"):
+        checks["checks"](given)
+    if given.numel() > 1:
+        with pytest.raises(ValueError, match="of x: expect a compact Tensor"):
+            checks["checks"](apart)
 
 
 def test_a_name_that_is_taken():

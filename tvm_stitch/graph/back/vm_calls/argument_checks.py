@@ -4,7 +4,8 @@ In: what every argument must be. Out: a PrimFunc for the host, in the calling co
 functions, with assertions for each demand. Must not know what the function does with them.
 
 TVM has a builtin for every demand. A call of one takes a tenth of a microsecond and more, these
-assertions some nanoseconds.
+assertions some nanoseconds. Where the arguments lie is asked here as well for kernels that do not
+ask it themselves (executable/link.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tvm import tirx
 
 from tvm_stitch.graph.back.vm_calls.packed_functions import (
     BITS,
+    BYTE_OFFSET,
     CODE,
     DEVICE_ID,
     DEVICE_TYPE,
@@ -26,6 +28,7 @@ from tvm_stitch.graph.back.vm_calls.packed_functions import (
     LANES,
     NDIM,
     SHAPE,
+    STRIDES,
     TENSOR,
     Parameters,
     field,
@@ -51,11 +54,12 @@ class Demand:
 
 
 def check_functions(
-    name: str, demands: list[Demand], multiprocessors: int = 0
+    name: str, demands: list[Demand], multiprocessors: int = 0, for_kernels: bool = False
 ) -> dict[str, tirx.PrimFunc]:
     """A host function of as many arguments as demands, which raises what TVM's builtins raise.
 
-    It raises as well where the first argument's GPU has fewer multiprocessors than needed.
+    It raises as well where the first argument's GPU has fewer multiprocessors than needed; and
+    `for_kernels`, where tensors are not compact or not on a GPU.
     """
     parameters = Parameters()
     assertions = [
@@ -63,6 +67,10 @@ def check_functions(
         for number, demand in enumerate(demands)
         for assertion in _assertions(parameters, number, demand)
     ]
+    if for_kernels:
+        tensors = [each.var for each in assertions if isinstance(each, tirx.Bind)]
+        for demand, tensor in zip(demands, tensors, strict=True):
+            assertions += _lies_as_kernels_want(demand, tensor)
     if multiprocessors and demands:
         assertions.append(_has_multiprocessors(assertions[1].var, multiprocessors))
     return packed_functions(name, parameters, assertions)
@@ -87,6 +95,29 @@ def _assertions(parameters: Parameters, number: int, demand: Demand) -> Iterator
         )
         words = f"match_cast error, expect shape {list(demand.shape)}"
         yield _assert("RuntimeError", tirx.all(*as_long), demand, words)
+
+
+def _lies_as_kernels_want(demand: Demand, tensor: tirx.Var) -> Iterator[tirx.Stmt]:
+    """Compact, from its first byte on, and on a GPU."""
+    handle = tensor.ty
+    lengths, strides = field(tensor, 0, SHAPE, handle), field(tensor, 0, STRIDES, handle)
+    one = wanted = tirx.IntImm("int64", 1)
+    compact: list[Expr] = []
+    for axis in reversed(range(demand.ndim or 0)):
+        length = field(lengths, axis, INT64_ELEMENT, "int64")
+        stride = field(strides, axis, INT64_ELEMENT, "int64")
+        compact.append(tirx.any(stride == wanted, length == one))
+        wanted = wanted * length
+    if compact:
+        words = "expect a compact Tensor: copy it, as PyTorch's contiguous() does"
+        is_known = tirx.Not(tirx.isnullptr(strides))
+        yield tirx.IfThenElse(
+            is_known, _assert("ValueError", tirx.all(*compact), demand, words), None
+        )
+    starts = field(tensor, 0, BYTE_OFFSET, "uint64") == tirx.IntImm("uint64", 0)
+    yield _assert("ValueError", starts, demand, "expect a Tensor without a byte offset")
+    is_on_gpu = field(tensor, 0, DEVICE_TYPE, "int32") == CUDA
+    yield _assert("ValueError", is_on_gpu, demand, "expect a Tensor on a CUDA device")
 
 
 def _has_multiprocessors(tensor: tirx.Var, needed: int) -> tirx.Stmt:

@@ -3,13 +3,15 @@
 In: a module as the last of TVM's passes leave it (VMShapeLower). Out: the same with the checks of
 constant shapes and dtypes, and of the GPU's size, in one host function, and without the calls that
 change nothing: tuples that nobody reads, and letting go of what the result holds or what the end of
-the function lets go of anyway. Must not know what is computed.
+the function lets go of anyway. Kernels whose arguments have all been asked for by then are marked:
+they need ask nothing. Must not know what is computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import tvm
@@ -17,6 +19,7 @@ from tvm import relax, tirx
 
 from tvm_stitch.graph.back.vm_calls.argument_checks import Demand, check_functions
 from tvm_stitch.graph.back.vm_calls.packed_functions import free_name
+from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.stages.stage import Expr
 
@@ -32,7 +35,10 @@ UNKNOWN_NDIM = -1
 # Arguments that one function checks: LLVM takes 2 s for a thousand so, 10 s if one checks them all.
 CHECKED_AT_ONCE = 32
 
+# Of a kernel: whoever calls it has asked for its arguments.
+CHECKED_ATTRIBUTE = "tvm_stitch.arguments_are_checked"
 RENAMING = (relax.Tuple, relax.TupleGetItem, relax.Var)
+_WITHOUT_MEMORY = (relax.ShapeType, tvm.ir.PrimType)
 
 
 def FewerCalls() -> tvm.transform.Pass:
@@ -41,14 +47,19 @@ def FewerCalls() -> tvm.transform.Pass:
     @tvm.transform.module_pass(opt_level=0, name="FewerCalls")
     def fewer_calls(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
-        needed = _multiprocessors(mod)
-        for var, function in mod.functions_items():
-            if isinstance(function, relax.Function) and _plain(function):
-                checker = free_name(mod, f"{var.name_hint}_arguments")
-                rewritten, checks = _rewritten(function, checker, needed)
+        functions = mod.functions_items()
+        kernels = {v: f for v, f in functions if isinstance(f, tirx.PrimFunc) and is_emitted(f)}
+        callers = [(v, f) for v, f in functions if isinstance(f, relax.Function)]
+        for_kernels = bool(kernels) and all(_is_asked_for_all(f) for _, f in callers)
+        ask = partial(_rewritten, needed=_multiprocessors(mod), for_kernels=for_kernels)
+        for var, function in callers:
+            if _plain(function):
+                rewritten, checks = ask(function, free_name(mod, f"{var.name_hint}_arguments"))
                 mod.update_func(var, rewritten)
                 for name, check in checks.items():
                     mod[tvm.ir.GlobalVar(name)] = check
+        for var, kernel in kernels.items() if for_kernels else ():
+            mod.update_func(var, kernel.with_attr(CHECKED_ATTRIBUTE, True))
         return mod
 
     return fewer_calls
@@ -63,8 +74,18 @@ def _plain(function: relax.Function) -> bool:
     )
 
 
+def _is_asked_for_all(function: relax.Function) -> bool:
+    """Whether all is known of its parameters that a kernel must know of tensors."""
+    if not _plain(function):
+        return False
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    demands, _ = demands_and_others(function.params, bindings)
+    tensors = [p for p in function.params if not isinstance(p.ty, _WITHOUT_MEMORY)]
+    return all(p in demands and demands[p].ndim is not None for p in tensors)
+
+
 def _rewritten(
-    function: relax.Function, checker: str, multiprocessors: int
+    function: relax.Function, checker: str, needed: int, for_kernels: bool
 ) -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
     """The function with fewer calls, and what it calls instead, by name."""
     result = function.body.body
@@ -75,8 +96,8 @@ def _rewritten(
     asked = list(demands)
     for number, first in enumerate(range(0, len(asked), CHECKED_AT_ONCE)):
         some, name = asked[first : first + CHECKED_AT_ONCE], f"{checker}_{number}"
-        size = 0 if number else multiprocessors
-        checks |= check_functions(name, [demands[parameter] for parameter in some], size)
+        own = [demands[parameter] for parameter in some]
+        checks |= check_functions(name, own, 0 if number else needed, for_kernels)
         nothing = relax.TupleType([])
         call = relax.Call(relax.ExternFunc(name), some, ty_args=[nothing])
         bindings.insert(number, relax.VarBinding(relax.Var("checked", nothing), call))

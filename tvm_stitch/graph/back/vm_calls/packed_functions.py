@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm_stitch.stages.stage import Expr
 
 # What tvm_struct_get reads (TVM's StructFieldKind): of a tensor, of an argument, of an array.
-SHAPE, NDIM, CODE, BITS, LANES, DEVICE_ID, DEVICE_TYPE = 2, 4, 5, 6, 7, 9, 10
+SHAPE, STRIDES, NDIM, CODE, BITS, LANES, BYTE_OFFSET, DEVICE_ID, DEVICE_TYPE = range(2, 11)
 TYPE_INDEX, VALUE = 13, 15
 INT64_ELEMENT = 17
 # Type indices of tvm-ffi: an integer; a bare DLTensor, and a managed tensor, whose DLTensor follows
