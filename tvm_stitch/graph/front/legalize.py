@@ -19,6 +19,7 @@ from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
 from tvm_stitch.graph.front.convolution.depthwise import CONVOLUTIONS, legalize_convolution
 from tvm_stitch.graph.front.empty import FewerLoops
 from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
+from tvm_stitch.graph.front.functions.take import legalize_take
 from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
 from tvm_stitch.graph.front.pooling.max_backward import legalize_max_pool2d_backward
 from tvm_stitch.graph.front.scatter_add import legalize_scatter_nd
@@ -155,5 +156,6 @@ LEGALISATIONS = {
     "relax.argmin": legalize_argmin,
     **{f"relax.nn.adaptive_avg_pool{n}d": legalize_adaptive_avg_pool for n in (1, 2, 3)},
     "relax.grad.max_pool2d_backward": legalize_max_pool2d_backward,
+    "relax.take": legalize_take,
     **{f"relax.{name}": legalize_convolution for name in CONVOLUTIONS},
 }
