@@ -1,4 +1,4 @@
-"""Host functions whose arguments have been checked ask only which GPU they are on."""
+"""Host functions whose arguments have been checked ask only which device they are on."""
 
 import re
 from unittest import mock
@@ -57,17 +57,29 @@ def asked(module):
     return found
 
 
-def test_kernels_of_checked_arguments_ask_for_the_gpu_alone():
+def test_kernels_of_checked_arguments_ask_for_the_device_alone():
     for checks in asked(Two).values():
         assert checks
         for check in checks:
-            assert re.search(r"device_id", str(check))
+            assert re.search(r"device_id|device_type", str(check))
             assert not re.search(r"strides|dtype|ndim|shape\[", str(check.condition))
 
 
 def test_kernels_behind_branches_ask_for_all():
     texts = "".join(str(check) for checks in asked(Branching).values() for check in checks)
     assert ".ndim" in texts and ".strides" in texts and ".device_type" in texts
+
+
+def test_kernels_behind_functions_of_others_ask_themselves():
+    builder, kind = relax.BlockBuilder(), relax.TensorType((4, 64), "float32")
+    x = relax.Var("x", kind)
+    with builder.function("main", [x]):
+        found = builder.emit(relax.op.call_pure_packed("of_others", x, ty_args=[kind]))
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.softmax(relax.op.exp(found)))
+        builder.emit_func_output(result)
+    texts = "".join(str(each) for checks in asked(builder.get()).values() for each in checks)
+    assert ".strides" in texts
 
 
 def test_kernels_that_get_what_nobody_asked_for_ask_themselves():

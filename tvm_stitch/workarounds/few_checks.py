@@ -6,7 +6,7 @@ TVM asks a dozen things of every tensor that a kernel takes: dtype, rank, each e
 answer that it does not like is code that makes a message of the kernel's whole signature. Of DIEN's
 training step, whose largest kernel takes 98 tensors, that is 20,000 questions, 97 MB of TVMScript:
 LLVM takes 13 s of one core for them, whatever the cache holds, and each call asks them all. Between
-its kernels the virtual machine passes what it has allocated itself. Which GPU a tensor is on is
+its kernels the virtual machine passes what it has allocated itself. Which device a tensor is on is
 asked as before: no module knows on which one a virtual machine will be.
 """
 
@@ -21,11 +21,11 @@ from tvm import tirx
 from tvm_stitch.stages.visit import mapped, walked
 
 FIELD = "tirx.tvm_struct_get"
-DEVICE_ID = 9  # of tvm_struct_get (TVM's StructFieldKind)
+DEVICE = (9, 10)  # its number and its type, of tvm_struct_get (TVM's StructFieldKind)
 
 
 def without_checks(host: tvm.IRModule, checked: Set[str]) -> tvm.IRModule:
-    """The host's code, in which the functions of these names ask for the GPU alone."""
+    """The host's code, in which the functions of these names ask for the device alone."""
     if not checked:
         return host
     host = host.clone()
@@ -38,10 +38,10 @@ def without_checks(host: tvm.IRModule, checked: Set[str]) -> tvm.IRModule:
 
 
 def _if_needed(check: tirx.AssertStmt) -> tirx.Stmt:
-    return check if _asks_for_the_gpu(check.condition) else tirx.Evaluate(0)
+    return check if _asks_for_the_device(check.condition) else tirx.Evaluate(0)
 
 
-def _asks_for_the_gpu(condition: Any) -> bool:
+def _asks_for_the_device(condition: Any) -> bool:
     fields: list[int] = []
 
     def note(call: tvm.ir.Call) -> None:
@@ -49,4 +49,4 @@ def _asks_for_the_gpu(condition: Any) -> bool:
             fields.append(int(call.args[2]))
 
     walked(condition, (tvm.ir.Call, note))
-    return DEVICE_ID in fields
+    return not set(DEVICE).isdisjoint(fields)

@@ -304,7 +304,7 @@ def test_functions_with_branches_stay_as_they_are():
         np.testing.assert_allclose(got.numpy(), np.full(3, expected), rtol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1, 2), ()])
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1, 2), (3, 0, 2), ()])
 def test_where_arguments_of_kernels_lie(shape):
     torch = pytest.importorskip("torch")  # whose tensors are passed as they lie
     demand = Demand("of x: ", len(shape), "float32", shape)
@@ -313,8 +313,7 @@ def test_where_arguments_of_kernels_lie(shape):
     )
     given = torch.zeros(shape)
     apart = torch.zeros(64).as_strided(shape, [2 * stride for stride in given.stride()])
-    with pytest.raises(ValueError, match="of x: expect a Tensor on a CUDA device"):
-        checks["checks"](given)
+    checks["checks"](given)
     if given.numel() > 1:
         with pytest.raises(ValueError, match="of x: expect a compact Tensor"):
             checks["checks"](apart)

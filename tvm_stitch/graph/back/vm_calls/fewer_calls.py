@@ -39,6 +39,7 @@ CHECKED_AT_ONCE = 32
 CHECKED_ATTRIBUTE = "tvm_stitch.arguments_are_checked"
 RENAMING = (relax.Tuple, relax.TupleGetItem, relax.Var)
 _WITHOUT_MEMORY = (relax.ShapeType, tvm.ir.PrimType)
+_OF_RUNTIME = ("vm.builtin.", "runtime.")
 
 
 def FewerCalls() -> tvm.transform.Pass:
@@ -75,13 +76,29 @@ def _plain(function: relax.Function) -> bool:
 
 
 def _is_asked_for_all(function: relax.Function) -> bool:
-    """Whether all is known of its parameters that a kernel must know of tensors."""
+    """Whether all is known of its tensors that a kernel must know.
+
+    Of its parameters that is asked; of what functions return that are not the virtual machine's own
+    it is not.
+    """
     if not _plain(function):
         return False
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    if any(map(_returns_what_nobody_knows, bindings)):
+        return False
     demands, _ = demands_and_others(function.params, bindings)
     tensors = [p for p in function.params if not isinstance(p.ty, _WITHOUT_MEMORY)]
     return all(p in demands and demands[p].ndim is not None for p in tensors)
+
+
+def _returns_what_nobody_knows(binding: Any) -> bool:
+    value = binding.value
+    if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
+        return False
+    is_own = str(value.op.global_symbol).startswith(_OF_RUNTIME)
+    kind = binding.var.ty
+    fields = kind.fields if isinstance(kind, relax.TupleType) else [kind]
+    return not is_own and any(isinstance(each, relax.TensorType) for each in fields)
 
 
 def _rewritten(
