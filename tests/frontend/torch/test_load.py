@@ -220,6 +220,17 @@ def test_tracing_refuses_what_others_would_see_change():
     assert int(model.num_batches_tracked) == 0
 
 
+def test_tracing_refuses_what_shapes_do_not_decide():
+    x = torch.ones(3)
+    with pytest.raises(TorchError, match="depends on values, not on shapes alone"):
+        tvm_stitch.torch.trace(lambda x: x if x.sum() > 0 else -x, x)
+    for random in (lambda x: torch.dropout(x, 0.5, True), torch.rand_like):
+        with pytest.raises(TorchError, match="draws random numbers"):
+            tvm_stitch.torch.trace(random, x)
+    with pytest.raises(TorchError, match="returns 3, which is no tensor"):
+        tvm_stitch.torch.trace(lambda x: (x, 3), x)
+
+
 def test_tracing_says_what_it_takes():
     with pytest.raises(InputError, match="tensors for inputs, not int"):
         tvm_stitch.torch.trace(lambda x, n: x * n, torch.ones(3), 2)

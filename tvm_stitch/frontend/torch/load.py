@@ -17,6 +17,7 @@ from torch._functorch._aot_autograd.functional_utils import from_fun, has_data_m
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import tree_leaves
 from tvm import relax
 
@@ -28,7 +29,7 @@ from tvm_stitch.frontend.torch.decompositions import (
     exported_decompositions,
 )
 from tvm_stitch.frontend.torch.lists import by_tensor
-from tvm_stitch.frontend.torch.writer import ENTRY
+from tvm_stitch.frontend.torch.writer import ENTRY, operator_name
 
 CUDA, LLVM = "cuda", "llvm"
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -99,7 +100,14 @@ def trace(function: Callable[..., Any], *inputs: torch.Tensor, device: str = CUD
     run = _functional(function, [f"input {n}" for n in range(len(inputs))], list(own))
     table = exported_decompositions()
     tracing = make_fx(run, table, tracing_mode="fake", _allow_non_fake_inputs=True)
-    traced = tracing(*inputs, *own.values())
+    try:
+        traced = tracing(*inputs, *own.values())
+    except GuardOnDataDependentSymNode as error:
+        reason = str(error).splitlines()[0]
+        raise TorchError(
+            f"what it does depends on values, not on shapes alone: {reason}"
+        ) from error
+    _refuse_random(traced.graph)
     placeholders = traced.graph.find_nodes(op="placeholder")[len(inputs) :]
     constants = {node.name: value for node, value in zip(placeholders, own.values(), strict=True)}
     constants |= _as_placeholders(traced)
@@ -131,6 +139,16 @@ def _functional(
             return [from_fun(each) for each in tree_leaves(returned)]
 
     return run
+
+
+def _refuse_random(graph: fx.Graph) -> None:
+    """A module has no generator to draw from."""
+    for node in graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            name = operator_name(node.target)
+            raise TorchError(
+                f"{name} draws random numbers: trace a model in eval(), without dropout"
+            )
 
 
 def _check_device(device: str) -> None:
