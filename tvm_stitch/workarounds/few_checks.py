@@ -18,10 +18,10 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tvm_stitch.graph.back.vm_calls.packed_functions import DEVICE_ID, DEVICE_TYPE
 from tvm_stitch.stages.visit import mapped, walked
 
 FIELD = "tirx.tvm_struct_get"
-DEVICE = (9, 10)  # its number and its type, of tvm_struct_get (TVM's StructFieldKind)
 
 
 def without_checks(host: tvm.IRModule, checked: Set[str]) -> tvm.IRModule:
@@ -49,4 +49,4 @@ def _asks_for_the_device(condition: Any) -> bool:
             fields.append(int(call.args[2]))
 
     walked(condition, (tvm.ir.Call, note))
-    return not set(DEVICE).isdisjoint(fields)
+    return DEVICE_ID in fields or DEVICE_TYPE in fields

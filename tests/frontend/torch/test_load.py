@@ -227,6 +227,8 @@ def test_tracing_refuses_what_shapes_do_not_decide():
     for random in (lambda x: torch.dropout(x, 0.5, True), torch.rand_like):
         with pytest.raises(TorchError, match="draws random numbers"):
             tvm_stitch.torch.trace(random, x)
+    with pytest.raises(TorchError, match="cond"):
+        tvm_stitch.torch.trace(lambda x: torch.cond(x.sum() > 0, torch.neg, torch.abs, (x,)), x)
     with pytest.raises(TorchError, match="returns 3, which is no tensor"):
         tvm_stitch.torch.trace(lambda x: (x, 3), x)
 

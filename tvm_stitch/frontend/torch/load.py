@@ -60,16 +60,14 @@ def load(
         )
     with _views_that_may_copy(exported_program.graph):
         program = exported_program.run_decompositions(exported_decompositions())
-    _drop_assertions(program.graph)
-    by_tensor(program.graph, accepted=lambda node: refusal(node) is None)
-    converted = convert(program.graph, stored=False)
-    function = _ordered(converted.module[ENTRY], program)
+    converted = _converted(program.graph)
+    function = _ordered(converted[ENTRY], program)
     values = _values(program)
     stored = [param for param in function.params if param.name in values]
     tensors = [_tensor(values[param.name]) for param in stored]
     inputs = len(function.params) - len(stored)
     function = function.with_attr("num_input", inputs)
-    module = converted.module.clone()
+    module = converted.clone()
     if keep_params_as_input:
         module[ENTRY] = function.with_attr("params", tensors)
         return on_host(module) if device == LLVM else module
@@ -112,11 +110,15 @@ def trace(function: Callable[..., Any], *inputs: torch.Tensor, device: str = CUD
     constants = {node.name: value for node, value in zip(placeholders, own.values(), strict=True)}
     constants |= _as_placeholders(traced)
     traced.graph.eliminate_dead_code()
-    _drop_assertions(traced.graph)
-    by_tensor(traced.graph, accepted=lambda node: refusal(node) is None)
-    module = convert(traced.graph, stored=False).module
     tensors = {name: _tensor(value) for name, value in constants.items()}
-    return _with_constants(module, tensors, device)
+    return _with_constants(_converted(traced.graph), tensors, device)
+
+
+def _converted(graph: fx.Graph) -> tvm.IRModule:
+    """The module of a graph, whose `main` takes and returns tensors in their own shapes."""
+    _drop_assertions(graph)
+    by_tensor(graph, accepted=lambda node: refusal(node) is None)
+    return convert(graph, stored=False).module
 
 
 def _functional(
@@ -168,6 +170,9 @@ def _as_placeholders(traced: fx.GraphModule) -> dict[str, Any]:
     values, last = {}, traced.graph.find_nodes(op="placeholder")[-1:]
     for node in traced.graph.find_nodes(op="get_attr"):
         value = getattr(traced, str(node.target))
+        if not isinstance(value, torch.Tensor):  # a graph that an operator may call
+            readers = ", ".join(str(reader.target) for reader in node.users)
+            raise TorchError(f"{readers}: it has no counterpart in Relax")
         at = traced.graph.inserting_after(last[0]) if last else traced.graph.inserting_before()
         with at:
             placeholder = traced.graph.placeholder(str(node.target))

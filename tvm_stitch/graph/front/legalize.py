@@ -148,7 +148,7 @@ def _full(builder: relax.BlockBuilder, call: tvm.ir.Call) -> Expr:
     return builder.call_te(topi.full, shape.values, dtype, number, primfunc_name_hint="full")
 
 
-# Operators that TVM's own legalisation fails on in some cases, with one that does not.
+# Operators that TVM's own legalisation fails on in some cases, or warns of; with one that does not.
 LEGALISATIONS = {
     **{f"relax.{name}": _in_float32(name, function) for name, function in _REFUSED.items()},
     **{f"relax.{name}": _full for name in ("full", "full_like")},

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import tvm_ffi
 from tvm import tirx
@@ -24,7 +25,7 @@ from tvm_stitch.kernel.analysis.vector_loads import (
 )
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.stages.guards import conjuncts
-from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
     Var,
@@ -60,7 +61,7 @@ class _Places:
         self.frame = frame
         self.addresses: dict[AddressKey, list[Address]] = defaultdict(list)
         self._indices: dict[AddressKey, Expr] = {}
-        self._steps: dict[tuple[AddressKey, int], _Steps | None] = {}
+        self.memo: dict[Hashable, Any] = {}
         self._origins: dict[int, dict[AddressKey, tuple[AddressKey, int]]] = defaultdict(dict)
 
     def add(self, address: Address) -> None:
@@ -69,13 +70,9 @@ class _Places:
         self.addresses[key].append(address)
         self._indices.setdefault(key, address.index)
 
+    @memoized
     def steps(self, key: AddressKey, lanes: int) -> _Steps | None:
         """How a place moves with the lanes of a vector; None: not alike in all vectors."""
-        if (key, lanes) not in self._steps:
-            self._steps[key, lanes] = self._steps_of(key, lanes)
-        return self._steps[key, lanes]
-
-    def _steps_of(self, key: AddressKey, lanes: int) -> _Steps | None:
         moved = self.frame.moved_by_lanes(self._indices[key], lanes)
         if moved is None:
             return None

@@ -8,9 +8,10 @@ not know threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -82,8 +83,7 @@ class Tile:
         self._program, self._lines = program, lines
         self.count, self.vector = count, vector
         self.pieces = lines.inner // vector
-        self._starts: dict[tuple[VectorLoad, int, int], Expr] = {}
-        self._guards: dict[tuple[VectorLoad, VectorAccess, int, int], Expr | None] = {}
+        self.memo: dict[Hashable, Any] = {}
 
     @cached_property
     def _analyzer(self) -> tvm.sym.Analyzer:
@@ -102,30 +102,20 @@ class Tile:
         """An expression of the group and the piece of threads that have any."""
         return self._analyzer.simplify(expr)
 
+    @memoized
     def start(self, load: VectorLoad, line: int, part: int = 0) -> Expr:
         """Where a part of a vector begins, of as many lanes as are loaded at once."""
-        key = load, line, part
-        if key not in self._starts:
-            self._starts[key] = self._start(*key)
-        return self._starts[key]
-
-    def _start(self, load: VectorLoad, line: int, part: int) -> Expr:
         lane = part * load.lanes
         read, axes = self._origin(load, line, lane)
         if read is None:
             return self.simplified(load.at(int64(0), self.column(line) + lane))
         return self.simplified(substitute(read.place, axes))
 
+    @memoized
     def guard(
         self, load: VectorLoad, access: VectorAccess, line: int, part: int = 0
     ) -> Expr | None:
         """What must hold for an access of it; None: nothing."""
-        key = load, access, line, part
-        if key not in self._guards:
-            self._guards[key] = self._guard(*key)
-        return self._guards[key]
-
-    def _guard(self, load: VectorLoad, access: VectorAccess, line: int, part: int) -> Expr | None:
         if access.guard is None:
             return None
         lane = part * load.lanes

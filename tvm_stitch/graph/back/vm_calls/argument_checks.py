@@ -65,18 +65,16 @@ def check_functions(
     assertions = [
         assertion
         for number, demand in enumerate(demands)
-        for assertion in _assertions(parameters, number, demand)
+        for assertion in _assertions(parameters, number, demand, for_kernels)
     ]
-    if for_kernels:
-        tensors = [each.var for each in assertions if isinstance(each, tirx.Bind)]
-        for demand, tensor in zip(demands, tensors, strict=True):
-            assertions += _lies_as_kernels_want(demand, tensor)
     if multiprocessors and demands:
         assertions.append(_has_multiprocessors(assertions[1].var, multiprocessors))
     return packed_functions(name, parameters, assertions)
 
 
-def _assertions(parameters: Parameters, number: int, demand: Demand) -> Iterator[tirx.Stmt]:
+def _assertions(
+    parameters: Parameters, number: int, demand: Demand, for_kernels: bool
+) -> Iterator[tirx.Stmt]:
     handle, kind = parameters.arguments.ty, parameters.type_of(number)
     is_tensor = tirx.any(kind == TENSOR, kind == DLTENSOR)
     yield _assert("TypeError", is_tensor, demand, "expect a Tensor")
@@ -95,6 +93,8 @@ def _assertions(parameters: Parameters, number: int, demand: Demand) -> Iterator
         )
         words = f"match_cast error, expect shape {list(demand.shape)}"
         yield _assert("RuntimeError", tirx.all(*as_long), demand, words)
+    if for_kernels:
+        yield from _lies_as_kernels_want(demand, tensor)
 
 
 def _lies_as_kernels_want(demand: Demand, tensor: tirx.Var) -> Iterator[tirx.Stmt]:
