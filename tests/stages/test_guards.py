@@ -6,7 +6,7 @@ import pytest
 from tvm import te, tirx, topi
 from tvm.sym import Analyzer
 
-from tvm_stitch.stages.guards import MOST_CONDITIONS, Guard
+from tvm_stitch.stages.guards import MOST_CONDITIONS, Guard, innermost
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import substitute
 
@@ -63,6 +63,14 @@ def test_conditions_on_several_indices_stand_as_they_came():
 def test_conditions_on_values_stand_as_they_came():
     value = tirx.Var("x", "float32")
     assert Guard.of(tirx.LT(value, tirx.const(1.0, "float32")), None).within is None
+
+
+def test_the_innermost_index_is_where_all_conditions_on_it_hold():
+    other = tirx.Var("j", "int64")
+    conditions = tirx.LT(INDEX, number(9)), tirx.LT(other, number(3)), tirx.LE(number(5), INDEX)
+    found = innermost(tirx.all(*conditions))
+    assert found.index == INDEX and found.intervals == ((5, 8),)
+    assert innermost(tirx.all(conditions[0], tirx.LT(INDEX, other))) is None
 
 
 def test_stacks_of_many_tensors_are_read_without_recursion():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
@@ -205,9 +204,9 @@ def _is_depthwise(node: fx.Node) -> bool:
     """Whether a convolution becomes stages, which need no library."""
     images, weight = (node.args[place].meta["val"] for place in (0, 1))
     transposed, groups = node.args[6], node.args[8]
-    filters, depth, *taps = weight.shape
-    is_written_out = has_own_filters(groups, images.shape[1], filters, depth, prod(taps))
-    return is_written_out and len(taps) in (1, 2) and not transposed
+    filters, depth, *window = weight.shape
+    is_written_out = has_own_filters(groups, images.shape[1], filters, depth, window)
+    return is_written_out and len(window) in (1, 2) and not transposed
 
 
 def _lies_channels_last(images: Any) -> bool:

@@ -93,6 +93,11 @@ class Within:
         found = tuple(p for p in pairs if p[0] is None or p[1] is None or p[0] <= p[1])
         return Within(self.index, found)
 
+    def is_apart(self, other: Within) -> bool:
+        """Whether the index, which is the other's as well, cannot be in intervals of both."""
+        both = self.both(other)
+        return both is not None and not both.intervals
+
     @property
     def expr(self) -> Expr:
         """As a condition."""
@@ -100,11 +105,13 @@ class Within:
         return tirx.any(*parts) if parts else tirx.const(False, "bool")
 
     def _in(self, interval: Interval) -> Expr:
-        first, last = (None if end is None else self._number(end) for end in interval)
-        if interval[0] == interval[1] and first is not None:
-            return tirx.EQ(self.index, first)
-        ends = [] if first is None else [tirx.LE(first, self.index)]
-        ends += [] if last is None else [tirx.LE(self.index, last)]
+        first, last = interval
+        if first is not None and first == last:
+            return tirx.EQ(self.index, self._number(first))
+        ends = [] if first is None else [tirx.LE(self._number(first), self.index)]
+        # Less than the next number, which TVM simplifies for the lanes of a vector: `q * 4 + lane
+        # < 64` is `q < 16`, of `q * 4 + lane <= 63` it finds nothing.
+        ends += [] if last is None else [tirx.LT(self.index, self._number(last + 1))]
         return tirx.all(*ends) if ends else tirx.const(True, "bool")
 
     def _number(self, value: int) -> Expr:
@@ -143,6 +150,17 @@ def conjuncts(guard: Expr) -> list[Expr]:
     if not isinstance(guard, tirx.And):
         return [guard]
     return [*conjuncts(guard.a), *conjuncts(guard.b)]
+
+
+def innermost(guard: Expr) -> Within | None:
+    """Where the index of the last condition is, by all conditions on it; None: it is about none."""
+    found: Within | None = None
+    for condition in reversed(conjuncts(guard)):
+        own = within(condition)
+        if found is None and own is None:
+            return None
+        found = own if found is None else found.both(own) or found
+    return found
 
 
 def least_values(guard: Expr) -> dict[Expr, int]:

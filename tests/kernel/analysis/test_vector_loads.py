@@ -68,6 +68,23 @@ def test_a_concatenation_reads_only_what_it_takes():
     assert reads(case.module) == {"p0": {16}, "p1": {16}}
 
 
+@pytest.mark.parametrize("steps", [3, 12, 40])
+def test_rows_of_many_tensors_share_registers(steps):
+    """As of a loop's steps: of the vectors of a row, one at most is loaded."""
+
+    def build(emit, *tensors):
+        rows = emit(op.reshape(emit(op.concat(list(tensors), -1)), (8, steps, 512)))
+        return emit(op.nn.softmax(rows, -1))
+
+    def expected(*tensors):
+        return softmax64(np.stack(tensors, 1))
+
+    case = graph("float32", [(8, 512)] * steps, build, expected)
+    check(case, orders=2)
+    assert reads(case.module) == {f"p{n}": {16} for n in range(steps)}
+    assert len(re.findall(r"float \w+_vector_ptr\[", cuda_of(the_kernel(case.module)))) == 1
+
+
 def test_rows_of_concatenated_slices():
     def build(emit, x, y):
         low, high = split(emit, x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import product, starmap
 
 import tvm
 import tvm_ffi
@@ -113,6 +113,7 @@ class Frame:
         self._vectors: dict[int, tuple[Analyzer, Var, Var]] = {}
         # Whether a condition is uniform: the loads of a stack of tensors ask the same of many.
         self._uniform: dict[tuple[tvm_ffi.StructuralKey, int], bool] = {}
+        self._either: dict[tuple[tvm_ffi.StructuralKey, tvm_ffi.StructuralKey], bool] = {}
 
     @cached_property
     def analyzer(self) -> Analyzer:
@@ -168,11 +169,21 @@ class Frame:
         guard = None
         if read.guard is not None:
             guard = self.analyzer.simplify(substitute(read.guard, axes))
-            guard = None if constant(guard) == 1 else guard
+            guard = None if constant(guard) == 1 else tirx.all(*map(self._of_row, conjuncts(guard)))
         # The loads of a stack of many tensors are all alike.
         key = "stride", int(tvm_ffi.structural_hash(index))
         stride = remembered(self.program, key, lambda: self._stride(index))
         return Address(read.buffer, index, stride, guard, self.symbolic, (stage, read))
+
+    def _of_row(self, condition: Expr) -> Expr:
+        """A condition without the column where the row alone decides.
+
+        TVM sees it of `row * 512 + column < 5120`, and not of `5120 <= row * 512 + column`.
+        """
+        if not mentions(condition, COLUMN):
+            return condition
+        negated = self.analyzer.simplify(tirx.Not(condition))
+        return condition if mentions(negated, COLUMN) else self.analyzer.simplify(tirx.Not(negated))
 
     def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
         """Where a load goes; where only some indices do, as simple as it is for these.
@@ -269,11 +280,17 @@ class Frame:
             return False
         # Either holds where each of one's conditions or each of the other's does. That is asked
         # pair by pair, the innermost first: most of what is no complement is known at once.
-        pairs = product(*map(reversed, conditions))
-        simplify = self.analyzer.simplify
-        if any(constant(simplify(tirx.any(*pair))) != 1 for pair in pairs):
+        if not all(starmap(self._always_either, product(*map(reversed, conditions)))):
             return False
-        return constant(simplify(tirx.all(guard, other))) == 0
+        return constant(self.analyzer.simplify(tirx.all(guard, other))) == 0
+
+    def _always_either(self, condition: Expr, other: Expr) -> bool:
+        """Whether one of two conditions holds everywhere; windows ask the same of many."""
+        key = tvm_ffi.StructuralKey(condition), tvm_ffi.StructuralKey(other)
+        if key not in self._either:
+            either = self.analyzer.simplify(tirx.any(condition, other))
+            self._either[key] = constant(either) == 1
+        return self._either[key]
 
     def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""

@@ -28,7 +28,7 @@ from tvm_stitch.kernel.analysis.addressing import (
 )
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.stages.bfloat16_constants import by_bits
-from tvm_stitch.stages.guards import is_branch
+from tvm_stitch.stages.guards import Within, innermost, is_branch
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
     Expr,
@@ -168,6 +168,30 @@ def _partner(frame: Frame, address: Address, candidates: Iterable[VectorLoad]) -
         ):
             return other
     return None
+
+
+def loaded_in_turns(loads: Iterable[VectorLoad]) -> list[list[VectorLoad]]:
+    """The loads in groups, of each of which one at most is taken: they can share registers.
+
+    Such are those of a concatenation, which ask in which interval one index is.
+    """
+    groups: list[list[VectorLoad]] = []
+    of_index: dict[object, tuple[Within, list[VectorLoad]]] = {}
+    for load in loads:
+        guard = load.accesses[0].guard if len(load.accesses) == 1 else None
+        own = None if guard is None else innermost(guard)
+        if own is None:
+            groups.append([load])
+            continue
+        shape = dtype_of(load.address.buffer), load.lanes, load.size
+        key = *shape, tvm_ffi.StructuralKey(own.index)
+        taken, group = of_index.get(key, (None, []))
+        if taken is None or not taken.is_apart(own):
+            groups.append(group := [])
+            taken = Within(own.index, ())
+        group.append(load)
+        of_index[key] = Within(own.index, taken.intervals + own.intervals), group
+    return groups
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,8 +110,10 @@ class LinePart(Part):
         own = Address(buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
         return self.vector_at(VectorLoad.of_neighbours(own, None, width), step, None)
 
-    def vector_at(self, load: VectorLoad, step: Expr, fill: Expr | None) -> Var:
-        """Registers with a vector, which another line may have loaded."""
+    def vector_at(
+        self, load: VectorLoad, step: Expr, fill: Expr | None, _free: Var | None = None
+    ) -> Var:
+        """Registers with a vector, which another line may have loaded: none are shared."""
         line = self.position.line
         is_always_there = all(self._tile.guard(load, a, line) is None for a in load.accesses)
         key = self._tile.key(load, line), "" if is_always_there else str(fill)

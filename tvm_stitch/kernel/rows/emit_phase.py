@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, loaded_in_turns
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
@@ -124,8 +124,10 @@ def _load_vectors(
     if steps.guard is Guard.EDGE or not isinstance(steps.count, int):
         return []
     writer, found = part.writer, []
-    for load in part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads):
-        found.append((load, part.vector_tile(load, steps.count)))
+    loads = part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads)
+    for group in loaded_in_turns(loads):
+        tile = part.vector_tile(group[0], steps.count)
+        found += [(load, tile) for load in group]
     with writer.unrolled(steps.count, "vector") as number:
         step = steps.start + number
         with writer.when(part.position.exists(step, steps.guard)):

@@ -8,7 +8,7 @@ from functools import partial
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Address, AddressKey
-from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, fill
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, fill, loaded_in_turns
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
@@ -156,9 +156,14 @@ class Step:
             return
         # What stages before these have loaded, they have where their own guards held.
         self.fragments, self.filled = {**part.vectors, **self.state.vectors}, set()
-        for load in part.plan_vector_loads(reads):
-            if not load.slots.keys() <= self.fragments.keys():
-                self._load_vector(load, fill(part.frame, load, reads))
+        loads = part.plan_vector_loads(reads)
+        new = (load for load in loads if not load.slots.keys() <= self.fragments.keys())
+        for group in loaded_in_turns(new):
+            tile: Var | None = None
+            for load in group:
+                number = fill(part.frame, load, reads)
+                own = self._load_vector(load, number, tile)
+                tile = own if number is None else tile
         if self.vector > 1:
             self._gather(reads)
 
@@ -172,10 +177,13 @@ class Step:
         else:
             self.loaded[buffer] = part.own_vector(buffer, self.step, guard), by_lane
 
-    def _load_vector(self, load: VectorLoad, number: Expr | None) -> None:
-        tile, first = self.part.vector_at(load, self.step, number), int64(0)
+    def _load_vector(self, load: VectorLoad, number: Expr | None, free: Var | None) -> Var:
+        """The registers with a vector: those that are free where it is taken, unless it fills."""
+        own, first = free if number is None else None, int64(0)
+        tile = self.part.vector_at(load, self.step, number, own)
         self.filled.update(load.slots if number is not None else ())
         self.fragments |= self.part.fragments_of(load, tile, lambda _step: first)
+        return tile
 
     def _gather(self, reads: Iterable[tuple[Stage, Read]]) -> None:
         """Elements at places that indices give, one by one, all before the first is used.

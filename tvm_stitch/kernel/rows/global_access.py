@@ -148,9 +148,11 @@ class Access:
         self.copy_in(buffer, tile, step, guard, lambda _step, lane: lane)
         return tile
 
-    def vector_at(self, load: VectorLoad, step: Expr, fill: Expr | None) -> Var:
-        """Registers with a step's vector along the columns."""
-        tile = self.vector_tile(load)
+    def vector_at(
+        self, load: VectorLoad, step: Expr, fill: Expr | None, free: Var | None = None
+    ) -> Var:
+        """Registers with a step's vector along the columns: those that are free, if any are."""
+        tile = self.vector_tile(load) if free is None else free
         self.load_vector(load, tile, step, int64(0), fill)
         return tile
 

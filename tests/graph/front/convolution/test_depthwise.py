@@ -31,6 +31,8 @@ BATCH = tirx.Var("n", "int64")
         ((1, 31, 33, 7), (3, 5), {"strides": (2, 1), "padding": (0, 2)}),
         ((2, 9, 10, 8), (3, 3), {"dilation": (2, 3), "padding": (2, 3)}),
         ((3, 1, 1, 40), (3, 3), {}),
+        ((1, 33, 5, 12), (31, 1), {"padding": (15, 0)}),
+        ((1, 9, 10, 8), (9, 9), {}),
     ],
 )
 def test_convolutions(dtype, last, shape, window, how):
@@ -94,12 +96,15 @@ def test_sequences(dtype, length):
         ((32, 1, 9, 9), 16, False),
         ((16, 2, 3, 3), 8, False),
         ((16, 16, 3, 3), 1, False),
-        ((16, 1, 7, 7), 16, False),  # too many taps
+        ((16, 1, 7, 7), 16, False),  # cuDNN has a kernel for these
+        ((16, 1, 9, 9), 16, True),
+        ((16, 1, 65, 1), 16, True),
+        ((16, 1, 15, 15), 16, False),  # too many taps
     ],
 )
 def test_which_are_written_out(weight, groups, written):
     def build(emit, x, w):
-        return emit(op.nn.conv2d(x, w, padding=1, groups=groups))
+        return emit(op.nn.conv2d(x, w, padding=32, groups=groups))
 
     case = graph("float16", [(1, 16, 12, 12), weight], build, lambda x, _w: x)
     (binding,) = case.module["main"].body.blocks[0].bindings[:1]

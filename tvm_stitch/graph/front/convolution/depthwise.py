@@ -1,4 +1,4 @@
-"""Depthwise convolutions of few taps, written out: a sum of products for each element.
+"""Depthwise convolutions, written out: a sum of products for each element.
 
 In: a call of one of Relax's convolutions that has a filter of its own for every channel. Out: its
 TIR, for LegalizeOps: one element-wise stage per row of the window, so that the ILP joins it with
@@ -26,12 +26,16 @@ from tvm_stitch.graph.front.convolution.choose import (
 )
 from tvm_stitch.graph.front.dataflow import as_variable, in_blocks, name_of
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
-from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
+from tvm_stitch.graph.front.pooling.windows import Windows
 from tvm_stitch.stages.stage import constant
 
 CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2))
 MOST_OF_SEVERAL = 64
 """Taps where a channel has several filters: cuDNN launches a kernel for each channel then."""
+MOST_OF_ONE = 169
+"""Taps where it has one: behind that, writing them out takes longer than it is worth."""
+CUDNNS = (7, 7)
+"""Of windows that are not soon written, the one that cuDNN has a kernel for which is as fast."""
 
 
 def is_depthwise(call: Expr) -> bool:
@@ -46,17 +50,24 @@ def is_depthwise(call: Expr) -> bool:
         return False
     sizes = dict(zip(weight, map(constant, shape_of(call.args[1])), strict=True))
     channels = constant(shape_of(call.args[0])[data.index("C")])
-    taps = prod(sizes[axis] or MOST_WRITTEN + 1 for axis in spatial_axes(weight))
-    return has_own_filters(int(call.attrs.groups), channels, sizes["O"], sizes["I"], taps)
+    window = [sizes[axis] for axis in spatial_axes(weight)]
+    return has_own_filters(int(call.attrs.groups), channels, sizes["O"], sizes["I"], window)
 
 
 def has_own_filters(
-    groups: int, channels: int | None, filters: int | None, depth: int | None, taps: int
+    groups: int,
+    channels: int | None,
+    filters: int | None,
+    depth: int | None,
+    window: Sequence[int | None],
 ) -> bool:
     """Whether every channel has filters of its own, of few taps; what is None is not known yet."""
     if groups <= 1 or groups != channels or depth != 1 or filters is None:
         return False
-    return taps <= (MOST_WRITTEN if filters == channels else MOST_OF_SEVERAL)
+    taps = prod(size or MOST_OF_ONE + 1 for size in window)
+    if filters != channels:
+        return taps <= MOST_OF_SEVERAL
+    return taps <= MOST_OF_ONE and tuple(window) != CUDNNS
 
 
 def has_depthwise(mod: tvm.IRModule) -> bool:
@@ -91,19 +102,27 @@ class _Depthwise:
         self._sides = [Windows(*map(int, each)) for each in how]  # padding's first are those before
 
     def convolved(self, image: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        """All products of a row of the window in one stage, which adds what is before it."""
+        """All products of a line of the window in one stage, which adds what is before it.
+
+        Lines lie along the last axis on which the window is longer than one.
+        """
         sums: list[te.Tensor] = []
-        for row in product(*(range(side.size) for side in self._sides[:-1])):
-            added = self._sum(image, weight, row, sums[-1:])
+        taps = list(product(*(range(side.size) for side in self._sides)))
+        length = next((side.size for side in reversed(self._sides) if side.size > 1), 1)
+        for start in range(0, len(taps), length):
+            added = self._sum(image, weight, taps[start : start + length], sums[-1:])
             sums.append(te.compute(self._shape, added, name="taps"))
         rounded = partial(_rounded, sums[-1], str(image.dtype))
         return te.compute(self._shape, rounded, name="convolved")
 
     def _sum(
-        self, image: te.Tensor, weight: te.Tensor, row: tuple[int, ...], before: list[te.Tensor]
+        self,
+        image: te.Tensor,
+        weight: te.Tensor,
+        taps: Sequence[Sequence[int]],
+        before: list[te.Tensor],
     ) -> Callable[..., Expr]:
         def summed(*at: Expr) -> Expr:
-            taps = ((*row, column) for column in range(self._sides[-1].size))
             terms = (self._term(image, weight, at, each) for each in taps)
             return reduce(add, [*(each(*at) for each in before), *terms])
 
