@@ -170,7 +170,8 @@ def _library_passes(
         return []
     missing = unusable(CUDNN)
     attention = LibraryAttention(device_of(target), hear, missing)
-    return [attention] if missing else [attention, LibraryConvolutions(hear)]
+    tf32 = options is not None and options.tf32_convolutions
+    return [attention] if missing else [attention, LibraryConvolutions(hear, tf32)]
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:

@@ -13,7 +13,7 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "greedy")
-_FLAGS = ("deterministic", "partition", "fast_math", "measure", "cuda_graph")
+_FLAGS = ("deterministic", "partition", "fast_math", "tf32_convolutions", "measure", "cuda_graph")
 # Of each number: what it must be, and the least.
 _NUMBERS: dict[str, tuple[Any, int]] = {
     "time_limit_s": (Real, 0),
@@ -50,6 +50,9 @@ class Options:
     fast_math: compute sigmoid (in SiLU), and erf where no constant is added to it, with the
         hardware's tanh: errors up to 6e-6 on an H200 instead of 1e-7, relative to the result and
         its RMS. Kernels are tuned with it or without: pass the same to `tune`.
+    tf32_convolutions: let cuDNN round the factors of float32 convolutions to TF32 (10 bits of
+        mantissa), which tensor cores multiply. Under PyTorch its own flag decides as well, which is
+        on by default.
     measure: time every region (equal ones once) on this machine's GPU, both as planned and as TVM
         compiles it, and keep the faster. Takes seconds per region.
     cuda_graph: capture launches in CUDA graphs in the first call and replay them afterwards (with
@@ -82,6 +85,7 @@ class Options:
     recomputed: int = 4
     largest_kernel: int = 256
     fast_math: bool = False
+    tf32_convolutions: bool = False
     measure: bool = False
     cuda_graph: bool = False
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)

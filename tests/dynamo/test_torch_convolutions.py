@@ -161,15 +161,22 @@ def test_gradients_lie_as_parameters_do_with_channels_last():
 
 
 @pytest.mark.slow
-def test_in_training_those_of_groups_and_of_float32_are_pytorchs():
+def test_in_training_those_of_groups_are_pytorchs():
     depthwise = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.ReLU()).bfloat16()
     # A filter has one channel, whose stride PyTorch's gradient has as this CPU's kernel likes.
     report = trained(depthwise, torch.randn(2, 4, 8, 8).bfloat16(), alike=False)
     assert [each.operator for each in report.left] == ["convolution_backward"]
     # The bias's gradient is a sum, beside whatever is computed of the images' gradient.
     assert any("sum.dim_IntList" in part.operators for part in report.parts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", [True, False])
+def test_in_training_those_of_float32_are_ours_by_tf32(monkeypatch, allowed):
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: allowed)
     report = trained(nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU()), torch.randn(2, 4, 8, 8))
-    assert {each.operator for each in report.left} == {"convolution", "convolution_backward"}
+    pytorchs = set() if allowed else {"convolution", "convolution_backward"}
+    assert {each.operator for each in report.left} == pytorchs
 
 
 class Inverted(nn.Module):
@@ -194,9 +201,7 @@ def test_depthwise_ones_are_a_kernel_with_their_norm(dtype, size):
     torch.manual_seed(0)
     model = Inverted(4, size).eval().to(dtype)
     report, launched = compiled(model, torch.randn(2, 4, 9, 8, dtype=dtype))
-    # PyTorch may compute those of float32 in TF32, for which the others are left to it.
-    assert sum(each.calls for each in report.left) == (2 if dtype == torch.float32 else 0)
-    assert not any(part.failure for part in report.parts)
+    assert not report.left and not any(part.failure for part in report.parts)
     # Laid out, both norms with the convolution between them, in one kernel or two, and the sum.
     assert len(launched) <= 4, launched
 
@@ -216,7 +221,7 @@ def test_depthwise_ones_need_no_library(dtype):
     assert not report.left and "convolution" in report.parts[0].operators
 
 
-def test_what_may_be_tf32_is_pytorchs(monkeypatch):
+def test_products_that_may_be_tf32_are_pytorchs_convolutions_ours(monkeypatch):
     def products(precision):
         monkeypatch.setattr(torch, "get_float32_matmul_precision", precision)
         return torch.float32 in Libraries.of(Settings(device=EXECUTOR)).products
@@ -228,5 +233,9 @@ def test_what_may_be_tf32_is_pytorchs(monkeypatch):
     assert not products(lambda: "high") and not products(mixed)
     for allowed in (True, False):
         monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: allowed)  # noqa: B023
-        found = Libraries.of(Settings(device=EXECUTOR)).convolutions
-        assert (torch.float32 in found) is not allowed and torch.float16 in found
+        assert torch.float32 in Libraries.of(Settings(device=EXECUTOR)).convolutions
+        ours = GraphCompiler(Settings(device=EXECUTOR))
+        assert ours.settings.stitching.tf32_convolutions == allowed
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", mixed)
+    found = Libraries.of(Settings(device=EXECUTOR)).convolutions
+    assert torch.float32 not in found and torch.float16 in found

@@ -147,11 +147,13 @@ def test_an_engine_is_chosen_once_for_each_convolution_and_thread(seen):
     assert (seen.planned, seen.created) == (before[0] + 1, before[1] + 1)
 
 
-def test_engines_are_reproducible_and_float32_is_no_tf32(seen):
+def test_engines_are_reproducible_and_float32_is_tf32_on_request(seen):
     check(of(padding=(3, 3)), "float16")
     assert seen.engine == 1  # by tensor cores
     check(of(padding=(3, 3)), "float32")
     assert seen.engine == 2
+    check(of(padding=(3, 3), tf32=True), "float32")
+    assert seen.engine == 1
     convolution = of(padding=(4, 4))
     arrays, extents = case(convolution, "float16")
     call(convolution, arrays, extents, "float16", workspace=1 << 9)
@@ -194,7 +196,8 @@ def test_nothing_to_convolve(seen):
 
 
 @pytest.mark.parametrize(
-    "convolution", [of(), of(WEIGHT, False, 3, (2,), (1,), (4,), after=(0,)), of(relu=True)]
+    "convolution",
+    [of(), of(WEIGHT, False, 3, (2,), (1,), (4,), after=(0,)), of(relu=True), of(tf32=True)],
 )
 def test_numbers_say_everything(convolution):
     assert decoded(convolution.encoded()) == convolution

@@ -49,7 +49,7 @@ from tvm_stitch.dynamo.rewrites.untraced.attention import (
 from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
-from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
+from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of, with_tf32
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import convert, operator_name
@@ -111,6 +111,7 @@ class GraphCompiler:
     kernels: dict[Any, Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.settings = with_tf32(self.settings)
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -64,11 +64,23 @@ class Libraries:
         if not _are_allowed(settings):
             return Libraries()
         exact = _says(torch.get_float32_matmul_precision, "highest")
-        convolved = _MULTIPLIED if _says(torch._C._get_cudnn_allow_tf32, False) else _HALVES
+        is_told = convolves_by_tf32() or _says(torch._C._get_cudnn_allow_tf32, False)
         return Libraries(
             frozenset() if unusable(CUBLASLT) else _MULTIPLIED if exact else _HALVES,
-            frozenset() if unusable(CUDNN) else convolved,
+            frozenset() if unusable(CUDNN) else _MULTIPLIED if is_told else _HALVES,
         )
+
+
+def convolves_by_tf32() -> bool:
+    """Whether PyTorch's flags let cuDNN round what it convolves in float32."""
+    return _says(torch._C._get_cudnn_allow_tf32, True)
+
+
+def with_tf32(settings: Settings) -> Settings:
+    """The settings with TF32 for what PyTorch's flags allow it for."""
+    if not convolves_by_tf32():
+        return settings
+    return replace(settings, stitching=replace(settings.stitching, tf32_convolutions=True))
 
 
 def begin_libraries(settings: Settings) -> None:

@@ -28,7 +28,8 @@ class Convolution:
     the result and the weights; for WEIGHT, the data and the gradient of the result; then the bias
     (one element a channel) and the residual (of the result's shape), as far as there are any. The
     result is relu(convolution + bias + residual). With `channels_last` data lie as NHWC and weights
-    as OHWI, else as NCHW and OIHW, with as many spatial dimensions as there are strides.
+    as OHWI, else as NCHW and OIHW, with as many spatial dimensions as there are strides. With
+    `tf32` factors of float32 are rounded to TF32.
     """
 
     what: str
@@ -41,10 +42,12 @@ class Convolution:
     bias: bool = False
     residual: bool = False
     relu: bool = False
+    tf32: bool = False
 
     def __str__(self) -> str:
         names = {FORWARD: "", DATA: "data's gradient", WEIGHT: "weights' gradient"}
         flags = {"bias": self.bias, "residual": self.residual, "ReLU": self.relu}
+        flags["TF32"] = self.tf32
         layout = "channels last" if self.channels_last else "channels first"
         given = (names[self.what], layout, *(name for name, on in flags.items() if on))
         return ", ".join(filter(None, given))
@@ -63,16 +66,16 @@ class Convolution:
 
     def encoded(self) -> tuple[int, ...]:
         """The numbers of the call."""
-        flags = self.channels_last, self.bias, self.residual, self.relu
+        flags = self.channels_last, self.bias, self.residual, self.relu, self.tf32
         spatial = (*self.strides, *self.before, *self.after, *self.dilation)
         return (_WHAT.index(self.what), *map(int, flags), self.groups, len(self.strides), *spatial)
 
 
 def decoded(numbers: Sequence[int]) -> Convolution:
     """The convolution of a call."""
-    what, channels_last, bias, residual, relu, groups, rank, *spatial = map(int, numbers)
+    what, channels_last, bias, residual, relu, tf32, groups, rank, *spatial = map(int, numbers)
     strides, before, after, dilation = (tuple(spatial[n * rank : (n + 1) * rank]) for n in range(4))
     return Convolution(
         _WHAT[what], bool(channels_last), groups, strides, before, after, dilation,
-        bool(bias), bool(residual), bool(relu),
+        bool(bias), bool(residual), bool(relu), bool(tf32),
     )  # fmt: skip

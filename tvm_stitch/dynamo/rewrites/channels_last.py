@@ -1,4 +1,4 @@
-"""Convolutions of halves with channels last, as tensor cores read them, and all that is between.
+"""Convolutions by tensor cores with channels last, as these read them, and what is between.
 
 In: a functional graph that changes nothing but its inputs, with FakeTensors; in training, of the
 forward and the backward pass together. Out: the same graph; images, weights and gradients are laid
@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from tvm_stitch.dynamo.rewrites.strides import Strides, laid_out
-from tvm_stitch.dynamo.support import is_product
+from tvm_stitch.dynamo.support import convolves_by_tf32, is_product
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_laid
 
 _aten = torch.ops.aten
@@ -24,7 +24,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def with_channels_last(graph: fx.Graph) -> fx.Graph:
-    """The graph with its convolutions of halves so; as it is where that cannot be done."""
+    """The graph with such convolutions so; as it is where that cannot be done."""
     return laid_out(graph, _ChannelsLast) if any(map(gains, graph.nodes)) else graph
 
 
@@ -34,7 +34,9 @@ def gains(node: fx.Node) -> bool:
     What becomes a product reads its images where they lie.
     """
     weight, groups = _weight_and_groups(node)
-    if weight is None or weight.dim() != 4 or weight.dtype not in _HALVES:
+    if weight is None or weight.dim() != 4:
+        return False
+    if weight.dtype not in _HALVES and not (weight.dtype is torch.float32 and convolves_by_tf32()):
         return False
     return (groups == 1 or weight.shape[1] == 1) and not is_product(node)
 

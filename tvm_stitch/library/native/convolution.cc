@@ -23,12 +23,12 @@ enum Place : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput, kUnfinish
 
 struct Convolution {
   What what;
-  bool channels_last, has_bias, has_residual, relu;
+  bool channels_last, has_bias, has_residual, relu, tf32;
   int64_t groups;
   Numbers strides, before, after, dilation;
 
   explicit Convolution(const ffi::Shape& numbers) {
-    if (numbers.size() < 7 || static_cast<int64_t>(numbers.size()) != 7 + 4 * numbers[6]) {
+    if (numbers.size() < 8 || static_cast<int64_t>(numbers.size()) != 8 + 4 * numbers[7]) {
       TVM_STITCH_THROW(ValueError) << "these are not the numbers of a convolution: " << numbers;
     }
     what = static_cast<What>(numbers[0]);
@@ -36,14 +36,15 @@ struct Convolution {
     has_bias = numbers[2];
     has_residual = numbers[3];
     relu = numbers[4];
-    groups = numbers[5];
-    auto spatial = numbers.begin() + 7;
+    tf32 = numbers[5];
+    groups = numbers[6];
+    auto spatial = numbers.begin() + 8;
     // cuDNN knows no fewer than two spatial dimensions.
     for (auto [values, neutral] :
          {std::pair(&strides, 1), {&before, 0}, {&after, 0}, {&dilation, 1}}) {
-      if (numbers[6] == 1) values->push_back(neutral);
-      values->insert(values->end(), spatial, spatial + numbers[6]);
-      spatial += numbers[6];
+      if (numbers[7] == 1) values->push_back(neutral);
+      values->insert(values->end(), spatial, spatial + numbers[7]);
+      spatial += numbers[7];
     }
   }
 
@@ -59,7 +60,7 @@ struct Convolution {
     };
     const DataType type = tensors[0].type;
     std::string text = names[what];
-    text += type == DATA_FLOAT ? ", float32" : type == DATA_HALF ? ", float16" : ", bfloat16";
+    text += type == DATA_FLOAT ? tf32 ? ", float32 by TF32" : ", float32" : type == DATA_HALF ? ", float16" : ", bfloat16";
     text += channels_last ? ", channels last:" : ":";
     for (const Tensor& tensor : tensors) text += " " + listed(tensor.extents);
     text += ", strides " + listed(strides) + ", padding " + listed(before) +
@@ -110,13 +111,14 @@ class Way {
     wanted_.workspace = workspace;
     // The heuristics sometimes begin with kernels for float32: 16 x 112 x 14 x 14 halves by 1 x 1 to
     // 672 with a bias and ReLU took 34 us on an H200, by tensor cores 9.
-    wanted_.tensor_cores = tensors_[0].type != DATA_FLOAT && convolution.groups == 1;
+    const bool is_ieee = tensors_[0].type == DATA_FLOAT && !convolution.tf32;
+    wanted_.tensor_cores = !is_ieee && convolution.groups == 1;
     wanted_.without = {NUMERICAL_NOTE_NONDETERMINISTIC};
     // Those that have this note forward are as exact, and twice as fast for images of 3 channels.
     if (convolution.what != kForward) {
       wanted_.without.push_back(NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
     }
-    if (tensors_[0].type == DATA_FLOAT) {  // IEEE arithmetic, no TF32
+    if (is_ieee) {
       wanted_.without.push_back(NUMERICAL_NOTE_TENSOR_CORE);
       wanted_.without.push_back(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
     } else {  // their transforms would round halves

@@ -41,10 +41,10 @@ def module(body, *shapes, dtype="float16"):
     return builder.get()
 
 
-def calls(mod):
+def calls(mod, tf32=False):
     """What cuDNN is asked for, in order, and what it is not asked for."""
     heard = []
-    changed = LibraryConvolutions(lambda *each: heard.append(each))(mod)
+    changed = LibraryConvolutions(lambda *each: heard.append(each), tf32)(mod)
     numbers = [
         [int(number) for number in binding.value.args[1].fields[-1].values]
         for function in changed.functions.values()
@@ -56,11 +56,11 @@ def calls(mod):
     return [decoded(each) for each in numbers], [why for _, why in heard]
 
 
-def check(mod, count=1, kernels=None):
+def check(mod, count=1, kernels=None, tf32=False):
     """The module calls cuDNN so often, launches so many kernels besides, and computes the same."""
-    stitched = stitched_for_cpu(mod, TARGET)
+    stitched = stitched_for_cpu(mod, TARGET, Options(tf32_convolutions=tf32))
     assert outside_calls(stitched) == ((NAME,) if count else ())
-    assert len(calls(mod)[0]) == count
+    assert len(calls(mod, tf32)[0]) == count
     arrays = random_inputs(mod, 0)
     runner = Runner(stitched, TARGET)
     for got, want in zip(runner.run(arrays, 0), reference(mod, arrays), strict=True):
@@ -238,6 +238,26 @@ def test_float32_stays_with_channels_first():
     check(mod, kernels=0)
     ((found,), _) = calls(mod)
     assert not found.channels_last
+
+
+def test_tf32_lies_with_channels_last():
+    mod = module(
+        lambda emit, x, w: emit(op.nn.relu(emit(op.nn.conv2d(x, w)))),
+        (2, 8, 6, 5), (4, 8, 1, 1), dtype="float32",
+    )  # fmt: skip
+    check(mod, tf32=True)
+    ((found,), _) = calls(mod, tf32=True)
+    assert found.channels_last and found.tf32 and found.relu
+
+
+def test_a_reshape_across_dimensions_stays():
+    """As of positions relative to others, beside a convolution."""
+
+    def body(emit, x, w, p):
+        shifted = emit(op.reshape(emit(op.tanh(p)), (5, 6)))
+        return emit(op.add(emit(op.nn.conv2d(x, w)), shifted))
+
+    check(module(body, (2, 8, 5, 6), (4, 8, 1, 1), (6, 5)))
 
 
 def test_gradients():

@@ -59,8 +59,8 @@ def layouts_of(what: str, rank: int, channels_last: bool) -> Layouts:
     return data, weight, data
 
 
-def convolution_of(call: Call) -> Convolution | Refused:
-    """What a convolution asks of cuDNN, or why it is not asked."""
+def convolution_of(call: Call, tf32: bool = False) -> Convolution | Refused:
+    """What a convolution asks of cuDNN, or why it is not asked; TF32 of float32, if it may be."""
     rank, is_transposed = _OPERATORS[call.op.name]
     refused = _refused(call)
     if refused is not None:
@@ -70,11 +70,13 @@ def convolution_of(call: Call) -> Convolution | Refused:
     for what in ways:
         for channels_last in (False, True):
             if found == layouts_of(what, rank, channels_last):
-                return _convolution(what, channels_last, call, rank)
+                return _convolution(what, channels_last, call, rank, tf32)
     return Refused(f"cuDNN takes no layouts {found[0]}, {found[1]} and {found[2]}")
 
 
-def _convolution(what: str, channels_last: bool, call: Call, rank: int) -> Convolution | Refused:
+def _convolution(
+    what: str, channels_last: bool, call: Call, rank: int, tf32: bool
+) -> Convolution | Refused:
     attrs = call.attrs
     before, after = (_numbers(attrs.padding)[n * rank : (n + 1) * rank] for n in range(2))
     strides, dilation = _numbers(attrs.strides), _numbers(attrs.dilation)
@@ -83,7 +85,8 @@ def _convolution(what: str, channels_last: bool, call: Call, rank: int) -> Convo
         if groups != 1:
             return Refused("TVM writes this gradient of a grouped convolution in pieces")
         strides, dilation = dilation, strides
-    return Convolution(what, channels_last, groups, strides, before, after, dilation)
+    tf32 = tf32 and dtype_of(call) == "float32"
+    return Convolution(what, channels_last, groups, strides, before, after, dilation, tf32=tf32)
 
 
 def _refused(call: Call) -> Refused | None:

@@ -1,10 +1,12 @@
-"""Convolutions of halves with channels last, as tensor cores read them.
+"""Convolutions by tensor cores with channels last, as these read them.
 
 In: a Relax module. Out: the same with those convolutions that cuDNN takes in NHWC, and what lies
-between them as well; TVM's ConvertLayout transposes at the borders. Float32 stays as it is.
+between them as well; TVM's ConvertLayout transposes at the borders. IEEE's float32 stays as it is.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import tvm
 from tvm import relax
@@ -30,29 +32,29 @@ BROADCAST = frozenset(
 COMMUTATIVE = frozenset(f"relax.{name}" for name in ("add", "multiply", "maximum", "minimum"))
 
 
-def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with the convolutions of halves that cuDNN takes in NHWC."""
+def with_channels_last(mod: tvm.IRModule, tf32: bool) -> tvm.IRModule:
+    """The module with the convolutions of halves, or by TF32, that cuDNN takes in NHWC."""
 
     def desired(call: Call) -> dict[str, list[str]]:
-        return {call.op.name: list(_wanted(call))} if is_convolution(call) else {}
+        return {call.op.name: list(_wanted(call, tf32))} if is_convolution(call) else {}
 
     # TVM's pass takes seconds for a graph of hundreds of operators.
-    if _is_as_wanted(mod):
+    if _is_as_wanted(mod, tf32):
         return mod
-    direct = in_blocks(mod, without_transposes)
-    if _is_as_wanted(direct):
+    direct = in_blocks(mod, partial(without_transposes, tf32))
+    if _is_as_wanted(direct, tf32):
         return _readable(direct)
     return relax.transform.ConvertLayout({}, desired)(_readable(mod))
 
 
-def _is_as_wanted(mod: tvm.IRModule) -> bool:
-    return all(_wanted(call) == stated_layouts(call) for call in convolutions_of(mod))
+def _is_as_wanted(mod: tvm.IRModule, tf32: bool) -> bool:
+    return all(_wanted(call, tf32) == stated_layouts(call) for call in convolutions_of(mod))
 
 
-def _wanted(call: Call) -> Layouts:
+def _wanted(call: Call, tf32: bool) -> Layouts:
     """The layouts that a convolution shall have."""
-    found = convolution_of(call)
-    if isinstance(found, Convolution) and dtype_of(call) in HALF:
+    found = convolution_of(call, tf32)
+    if isinstance(found, Convolution) and (found.tf32 or dtype_of(call) in HALF):
         return layouts_of(found.what, len(found.strides), True)
     return stated_layouts(call)  # else it would follow its neighbours
 

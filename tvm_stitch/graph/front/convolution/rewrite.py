@@ -36,8 +36,11 @@ Heard = Callable[[str, str], None]
 """Receives an operator that is not the library's, and the reason."""
 
 
-def LibraryConvolutions(heard: Heard | None = None) -> tvm.transform.Pass:
-    """Let cuDNN compute the convolutions that it takes; halves with channels last."""
+def LibraryConvolutions(heard: Heard | None = None, tf32: bool = False) -> tvm.transform.Pass:
+    """Let cuDNN compute the convolutions that it takes; by tensor cores with channels last.
+
+    With `tf32` these compute those of float32, too.
+    """
     tell = heard or (lambda _operator, _reason: None)
 
     @tvm.transform.module_pass(opt_level=0, name="LibraryConvolutions")
@@ -46,18 +49,18 @@ def LibraryConvolutions(heard: Heard | None = None) -> tvm.transform.Pass:
             return mod
         mod = in_blocks(relax.transform.Normalize()(mod), rounded_at_once)
         try:
-            mod = with_channels_last(mod)
+            mod = with_channels_last(mod, tf32)
         except Exception as error:  # TVM's pass was not made for every operator between them
             tell("convolutions", f"channels stay where they are: {last_line(error)}")
-        mod = in_blocks(mod, lambda block: _rewritten(block, tell))
+        mod = in_blocks(mod, lambda block: _rewritten(block, tell, tf32))
         return relax.transform.Normalize()(mod)
 
     return library_convolutions
 
 
-def _rewritten(block: relax.DataflowBlock, tell: Heard) -> relax.DataflowBlock:
+def _rewritten(block: relax.DataflowBlock, tell: Heard, tf32: bool) -> relax.DataflowBlock:
     """The block with a call in place of the last operator of each chain, and none before it."""
-    chains = _chains(block, tell)
+    chains = _chains(block, tell, tf32)
     ends = {chain.result: chain for chain in chains}
     members = {member for chain in chains for member in chain.members}
     definition = definitions(block.bindings)
@@ -84,7 +87,10 @@ def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Bin
     if name not in (TRANSPOSE, *RESHAPES) or not has_shape(value) or not has_shape(value.args[0]):
         return binding
     view = next(views_of(binding.var, definition))
-    if view.is_moved or (name != TRANSPOSE and view.source.same_as(value.args[0])):
+    # Of a reshape whose dimensions share no factors with those before, the only view is itself.
+    if view.is_moved or view.source.same_as(binding.var):
+        return binding
+    if name != TRANSPOSE and view.source.same_as(value.args[0]):
         return binding
     return relax.VarBinding(binding.var, relax.op.reshape(view.source, shape_of(value)))
 
@@ -102,7 +108,7 @@ def _transposed(call: Call) -> GenericConst:
     return relax.const(np.ascontiguousarray(array.transpose(order)), dtype_of(call))
 
 
-def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
+def _chains(block: relax.DataflowBlock, tell: Heard, tf32: bool) -> list[Fused]:
     """What a library computes of a block."""
     readers, definition = only_readers(block.bindings), definitions(block.bindings)
     found: list[Fused] = []
@@ -111,7 +117,7 @@ def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
         if not isinstance(binding, relax.VarBinding) or is_depthwise(binding.value):
             continue
         if is_convolution(binding.value):
-            convolution = convolution_of(binding.value)
+            convolution = convolution_of(binding.value, tf32)
             operator = binding.value.op.name.rpartition(".")[2]
             if isinstance(convolution, Refused):
                 tell(operator, convolution.reason)

@@ -1,4 +1,4 @@
-"""Transposed convolutions of halves between transposes: with channels last, and without those.
+"""Transposed convolutions between transposes: with channels last, and without those.
 
 In: a dataflow block. Out: the same, in which each transposed convolution that cuDNN takes, whose
 operands are transposed to channels first for it and whose result is transposed back, reads and
@@ -23,7 +23,7 @@ from tvm_stitch.library.convolution import DATA, Convolution
 PERMUTE = "permute_dims"
 
 
-def without_transposes(block: relax.DataflowBlock) -> relax.DataflowBlock:
+def without_transposes(tf32: bool, block: relax.DataflowBlock) -> relax.DataflowBlock:
     """The block; transposes that nobody reads any more are still in it."""
     readers, definition = readers_of(block.bindings), definitions(block.bindings)
     bindings: list[relax.Binding] = []
@@ -31,20 +31,20 @@ def without_transposes(block: relax.DataflowBlock) -> relax.DataflowBlock:
     for binding in block.bindings:
         if binding.var in done:
             continue
-        found = _with_channels_last(binding, readers.get(binding.var, []), definition)
+        found = _with_channels_last(binding, readers.get(binding.var, []), definition, tf32)
         done.update(each.var for each in found)
         bindings += found or [binding]
     return relax.DataflowBlock(bindings)
 
 
 def _with_channels_last(
-    binding: relax.Binding, readers: list[relax.Binding], definition: Definition
+    binding: relax.Binding, readers: list[relax.Binding], definition: Definition, tf32: bool
 ) -> list[relax.Binding]:
     """A convolution with channels last, and its result as it was; nothing if it is no such one."""
     call = binding.value
-    if not is_convolution(call) or dtype_of(call) not in HALF:
+    if not is_convolution(call) or not (tf32 or dtype_of(call) in HALF):
         return []
-    found, spatial = convolution_of(call), len(call.attrs.strides)
+    found, spatial = convolution_of(call, tf32), len(call.attrs.strides)
     if not isinstance(found, Convolution) or found.what != DATA or found.channels_last:
         return []
     to_first, to_last = (0, spatial + 1, *range(1, spatial + 1)), (0, *range(2, spatial + 2), 1)
