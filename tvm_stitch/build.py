@@ -32,7 +32,7 @@ from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.spelling import OneSpelling
-from tvm_stitch.graph.front.sums import LongSums
+from tvm_stitch.graph.front.sums import Contractions, LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
 from tvm_stitch.library import shim
@@ -106,6 +106,7 @@ def stitch_passes(
     return [
         WithoutElements(),
         Undispatched(),
+        Contractions(),
         LongSums(),
         ConvolutionProducts(),
         *_library_passes(target, options, asked),
