@@ -68,6 +68,29 @@ def test_powers():
         torch.testing.assert_close(found.double(), exact, rtol=2e-7, atol=0.0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("exponent", [-8, -0.5, -1, 0, 1, 1.5, 5, 8, 9, 2.5, 40, 0.3])
+def test_powers_to_numbers(dtype, exponent):
+    """By products and roots, where these are as exact; in float64 for float32 alone."""
+    x = torch.cat([torch.rand(1000) + 0.5, torch.tensor([0.0, INF, NAN, -0.7, -INF, 1.0])])
+    x = x.to(dtype)
+    converted = convert(traced(partial(torch.pow, exponent=exponent), x).graph)
+    (found,) = run(converted, (x,))
+    exact = x.double() ** exponent
+    rounding = 4e-7 if dtype is torch.float32 else 1.5 * torch.finfo(dtype).eps
+    expected = exact.to(dtype).double() if dtype is not torch.float32 else exact
+    torch.testing.assert_close(found.double(), expected, rtol=rounding, atol=0.0, equal_nan=True)
+    assert ("float64" in converted.module.script()) == (
+        dtype is torch.float32 and exponent in (1.5, 9, 2.5, 40, 0.3)
+    )
+
+
+def test_powers_of_integers():
+    n = torch.arange(-5, 6)
+    (found,) = run(convert(traced(partial(torch.pow, exponent=7), n).graph), (n,))
+    assert torch.equal(found, n**7)
+
+
 def test_no_function_of_fast_math_is_left():
     def functions(x):
         return x.tanh() + gelu_tanh(x), x.sin() * x.cos(), x.tan(), x**0.3

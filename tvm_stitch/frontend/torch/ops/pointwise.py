@@ -171,10 +171,13 @@ def _product(call: Call, left: Expr, right: Expr | Number) -> Expr:
 def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
     to = call.dtype
     of = wide(to)
-    if isinstance(exponent, (int, float)) and exponent in _POWERS:
-        return call.pointwise(_POWERS[exponent], base, of=of, to=to)
+    power = precise.known_power(exponent, to) if isinstance(exponent, (int, float)) else None
+    if power is not None:
+        return call.pointwise(power, base, of=of, to=to)
     if not is_float(to):
-        raise TorchError("powers of integers other than 1, 2, 3")
+        raise TorchError(
+            f"powers of integers that are no number from 0 to {precise.MOST_MULTIPLIED}"
+        )
     return call.pointwise(precise.power, base, exponent, of=of, to=to)
 
 
@@ -201,14 +204,6 @@ def _interpolated(call: Call, start: Expr, end: Expr, weight: Expr | Number) -> 
         return tirx.Select(tirx.abs(w) < half, a + w * (b - a), from_end)
 
     return call.pointwise(compute, start, end, weight, of=of, to=call.dtype)
-
-
-_POWERS: dict[float, Callable[[Any], Any]] = {
-    0.5: tirx.sqrt,
-    1: lambda a: a,
-    2: lambda a: a * a,
-    3: lambda a: a * a * a,
-}
 
 
 def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Converter:

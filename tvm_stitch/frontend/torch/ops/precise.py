@@ -11,16 +11,23 @@ In: elements in TIR. Out: the same. Must not know calls.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 from tvm import tirx
+
+from tvm_stitch.frontend.torch.dtypes import HALVES, is_float
 
 # Of the sine and the cosine up to a quarter of a period, in powers of the square.
 _SINE = [(-1) ** n / math.factorial(2 * n + 1) for n in range(7)]
 _COSINE = [(-1) ** n / math.factorial(2 * n) for n in range(8)]
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBE = 0.044715
+MOST_OF_FLOAT32 = 8
+"""Whole exponents up to which products in float32 are as exact as CUDA's powf, wrong by 4 ulp."""
+MOST_MULTIPLIED = 64
+"""Exponents up to which float32 is more exact than halves are, and integers multiply."""
 
 
 def library(name: str) -> Any:
@@ -80,6 +87,37 @@ def log2(x: Any) -> Any:
 def log10(x: Any) -> Any:
     """The logarithm to base 10."""
     return _logarithm(x, tirx.log10, math.log10(math.e))
+
+
+def known_power(exponent: float, to: str) -> Callable[[Any], Any] | None:
+    """Bases to a number, where that takes no float64 to be as exact as the result is."""
+    if exponent in _ROOTS and is_float(to):
+        return _ROOTS[exponent]
+    most = MOST_OF_FLOAT32 if to == "float32" else MOST_MULTIPLIED
+    if float(exponent).is_integer() and abs(exponent) <= most:
+        return whole_power(int(exponent)) if exponent >= 0 or is_float(to) else None
+    if to in HALVES and abs(exponent) <= most:
+        return lambda base: tirx.power(base, tirx.const(exponent, _type(base)))
+    return None
+
+
+def whole_power(number: int) -> Callable[[Any], Any]:
+    """Of bases to a whole number: by squares, each of which doubles what is rounded before."""
+
+    def compute(base: Any) -> Any:
+        one = tirx.const(1, _type(base))
+        product, square, left = None, base, abs(number)
+        while left:
+            if left % 2:
+                product = square if product is None else product * square
+            square, left = square * square, left // 2
+        product = one if product is None else product
+        return one / product if number < 0 else product
+
+    return compute
+
+
+_ROOTS = {0.5: tirx.sqrt, -0.5: tirx.rsqrt}  # of minus infinity no number, as PyTorch's
 
 
 def power(base: Any, exponent: Any) -> Any:
