@@ -50,10 +50,22 @@ _ATTENTION = ((384, 128, 64, 128), (384, 128, 128, 64), (192, 197, 64, 197), (19
 # Gradients of weights, whose left factor lies across the depth: ConvNeXt's, BERT's, GPT-2's.
 _GRADIENTS = ((96, 50176, 384), (192, 12544, 768), (384, 3136, 1536), (1536, 3136, 384),
               (768, 784, 3072), (768, 4096, 3072), (3072, 4096, 768), (768, 512, 768))  # fmt: skip
+# Layers of vision models in stages, whose first are wide images of few channels: 32 of 224 x 224.
+_STAGES = ((100352, 64, 256), (100352, 256, 64), (50176, 96, 384), (50176, 384, 96),
+           (25088, 128, 512), (25088, 512, 128), (12544, 192, 768), (12544, 768, 192),
+           (6272, 320, 1280), (6272, 1280, 320), (6272, 320, 960), (3136, 384, 1536),
+           (1568, 512, 2048), (1568, 2048, 512))  # fmt: skip
 # Rows, depth and columns: few tiles and many, deep and not.
 _SWEPT = ((16, 4096, 4096), (64, 3072, 768), (197, 4096, 11008), (300, 4096, 4096),
           (512, 3072, 768), (1024, 768, 768), (1024, 3072, 768), (1024, 768, 3072),
           (1024, 768, 2304), (3152, 768, 3072), (3152, 3072, 768), (4096, 4096, 4096))  # fmt: skip
+
+
+def stages() -> Iterator[Shape]:
+    """Layers of vision models in stages, with and without what follows them."""
+    for rows, depth, columns in _STAGES:
+        for ending in ("", "bias GELU") if columns > depth else ("", "residual bias"):
+            yield Shape("bfloat16", rows, depth, columns, right_by_depth=True, ending=ending)
 
 
 def timed() -> list[Shape]:
@@ -78,6 +90,7 @@ def _timed() -> Iterator[Shape]:
     for ending in ENDINGS:
         for rows in (197, 512, 4096):
             yield Shape("float16", rows, 768, 3072, ending=ending)
+    yield from stages()
             yield Shape("float16", rows, 3072, 768, ending=ending)
     for rows in (16, 64, 256, 1024, 4096):
         for depth, columns in (*_BERT[:1], *_BERT[2:], (1024, 4096), (512, 2048)):
