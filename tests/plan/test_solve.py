@@ -253,3 +253,23 @@ def test_a_search_ends_at_the_same_place_however_fast_the_machine(monkeypatch):
     found = [solve(problem, range(40)) for _ in range(2)]
     assert found[0] == found[1] and found[0].status == solving.SEARCH_LIMIT
     assert found[0].bound < found[0].cost
+
+
+def test_halves_of_kernels_ask_for_all_that_they_read():
+    """Two that compute the same from one value: half of its writer would serve half of each."""
+    choices = (
+        Choice(10.0, frozenset(), frozenset({"a"}), frozenset({"a"})),
+        Choice(1.0, frozenset({"a"}), frozenset({"b"}), frozenset({"b"})),
+        Choice(1.0, frozenset({"a"}), frozenset({"b", "c"}), frozenset({"b"})),
+    )
+    problem = Problem(choices, frozenset({"b"}), required=frozenset({"b"}))
+    model = solving._Model(problem, deterministic=True)
+    for take in model.takes:
+        take.cat = model.pulp.LpContinuous
+    model.program.solve(model.pulp.HiGHS(msg=False))
+    assert model.pulp.value(model.program.objective) == pytest.approx(11.0, abs=1e-4)
+
+
+def test_of_sets_those_that_hold_no_other_are_kept():
+    sets = [frozenset(each) for each in ("ab", "abc", "c", "bd", "cd")]
+    assert set(solving._least(sets)) == {frozenset("ab"), frozenset("c"), frozenset("bd")}

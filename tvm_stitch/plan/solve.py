@@ -276,6 +276,7 @@ class _Model:
         )
         self._demand()
         self._cover()
+        self._demand_of_items()
         if problem.memory is not None:
             memory = (c.memory * t for c, t in zip(problem.choices, self.takes, strict=True))
             self.program += pulp.lpSum(memory) <= problem.memory
@@ -304,6 +305,28 @@ class _Model:
                 self.program += self.pulp.lpSum(takes) == 1
             elif item in problem.required:
                 self.program += self.pulp.lpSum(takes) >= 1
+
+    def _demand_of_items(self) -> None:
+        """A value is written, or a required item is computed by a kernel that does not read it.
+
+        That follows as well, but not for fractions: of two halves of kernels that compute an item,
+        each would ask for half of a kernel that writes what they read, and half would be enough.
+        """
+        problem = self.problem
+        covering: dict[Hashable, set[int]] = defaultdict(set)
+        reading: dict[tuple[Value, Hashable], set[int]] = defaultdict(set)
+        for number, choice in enumerate(problem.choices):
+            for item in choice.covers & problem.required:
+                covering[item].add(number)
+                for value in choice.reads - problem.needed:
+                    reading[value, item].add(number)
+        rows: dict[Value, set[frozenset[int]]] = defaultdict(set)
+        for (value, item), readers in reading.items():
+            if value in self.writers:
+                rows[value].add(frozenset(covering[item] - readers).union(self.writers[value]))
+        for value in sorted(rows, key=str):
+            for takes in sorted(map(sorted, _least(rows[value]))):
+                self.program += self.pulp.lpSum(self.takes[number] for number in takes) >= 1
 
     def _written(self, value: Value) -> Any:
         return self.pulp.lpSum(self.takes[number] for number in self.writers[value])
@@ -357,6 +380,15 @@ class _Model:
         proven = self.problem.cost(chosen) if optimal else info.mip_dual_bound
         self.bound = max(self.bound, proven if proven < float("inf") else 0.0)
         return _Found(chosen, self.bound, optimal)
+
+
+def _least(sets: Iterable[frozenset[int]]) -> list[frozenset[int]]:
+    """The sets that hold no other one."""
+    found: list[frozenset[int]] = []
+    for each in sorted(sets, key=len):
+        if not any(other <= each for other in found):
+            found.append(each)
+    return found
 
 
 @contextmanager
