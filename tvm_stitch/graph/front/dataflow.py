@@ -52,6 +52,23 @@ def in_blocks(
     return changed
 
 
+def block_pass(
+    name: str,
+    gains: Callable[[frozenset[str]], bool],
+    change: Callable[[relax.DataflowBlock], relax.DataflowBlock],
+) -> tvm.transform.Pass:
+    """A pass over the dataflow blocks of modules that gain by it, by the operators they call."""
+
+    @tvm.transform.module_pass(opt_level=0, name=name)
+    def rewritten(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
+        if not gains(operators_of(mod.functions.values())):
+            return mod
+        changed = in_blocks(relax.transform.Normalize()(mod), change)
+        return relax.transform.Normalize()(changed)
+
+    return rewritten
+
+
 def mutated(mod: tvm.IRModule, mutator: relax.PyExprMutator) -> tvm.IRModule:
     """The module with its Relax functions as a mutator of it leaves them."""
     for var, function in mod.functions_items():

@@ -19,11 +19,10 @@ from tvm.relax import op
 
 from tvm_stitch.graph.front.dataflow import (
     as_variable,
+    block_pass,
     definitions,
-    in_blocks,
     name_of,
     only_readers,
-    operators_of,
 )
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, is_one, shape_of
 from tvm_stitch.graph.front.sums.terms import Emit, Known
@@ -42,15 +41,7 @@ _DEPTH = (True, True, True)
 
 def Contractions() -> tvm.transform.Pass:
     """Sums of such products as products of matrices."""
-
-    @tvm.transform.module_pass(opt_level=0, name="Contractions")
-    def contractions(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
-        if not operators_of(mod.functions.values()) >= {"sum", "multiply"}:
-            return mod
-        changed = in_blocks(relax.transform.Normalize()(mod), _contracted)
-        return relax.transform.Normalize()(changed)
-
-    return contractions
+    return block_pass("Contractions", frozenset({"sum", "multiply"}).issubset, _contracted)
 
 
 def _contracted(block: relax.DataflowBlock) -> relax.DataflowBlock:

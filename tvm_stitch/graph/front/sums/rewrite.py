@@ -5,8 +5,6 @@ In: a Relax module. Out: the same sums of fewer terms.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -14,11 +12,10 @@ from tvm.ir import Expr
 from tvm.relax import op
 
 from tvm_stitch.graph.front.dataflow import (
+    block_pass,
     definitions,
-    in_blocks,
     name_of,
     only_readers,
-    operators_of,
 )
 from tvm_stitch.graph.front.decompose.stages import has_shape
 from tvm_stitch.graph.front.sums.products import one_product
@@ -31,15 +28,10 @@ ADD = "add"
 def LongSums() -> tvm.transform.Pass:
     """Terms that are products, or slices, as one."""
 
-    @tvm.transform.module_pass(opt_level=0, name="LongSums")
-    def long_sums(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        operators = operators_of(mod.functions.values())
-        if ADD not in operators or operators.isdisjoint(("matmul", "where")):
-            return mod
-        changed = in_blocks(relax.transform.Normalize()(mod), _rewritten)
-        return relax.transform.Normalize()(changed)
+    def gains(operators: frozenset[str]) -> bool:
+        return ADD in operators and not operators.isdisjoint(("matmul", "where"))
 
-    return long_sums
+    return block_pass("LongSums", gains, _rewritten)
 
 
 def _rewritten(block: relax.DataflowBlock) -> relax.DataflowBlock:
