@@ -60,7 +60,8 @@ struct Convolution {
     };
     const DataType type = tensors[0].type;
     std::string text = names[what];
-    text += type == DATA_FLOAT ? tf32 ? ", float32 by TF32" : ", float32" : type == DATA_HALF ? ", float16" : ", bfloat16";
+    text += type == DATA_FLOAT ? ", float32" : type == DATA_HALF ? ", float16" : ", bfloat16";
+    if (tf32) text += " by TF32";
     text += channels_last ? ", channels last:" : ":";
     for (const Tensor& tensor : tensors) text += " " + listed(tensor.extents);
     text += ", strides " + listed(strides) + ", padding " + listed(before) +

@@ -71,9 +71,9 @@ class _Factor:
     @staticmethod
     def of(value: Expr, rank: int, known: Known) -> _Factor:
         """That of a product of so many axes."""
-        repeated = known.definition(value)
-        if isinstance(repeated, Call) and name_of(repeated) == "broadcast_to":
-            value = repeated.args[0]
+        call = known.definition(value)
+        if isinstance(call, Call) and name_of(call) == "broadcast_to" and has_shape(call.args[0]):
+            value = call.args[0]
         own = shape_of(value)
         return _Factor(value, (*[_ONE] * (rank - len(own)), *own))
 
