@@ -267,9 +267,12 @@ class _Model:
             for number in range(len(problem.choices))
         ]
         self.writers: dict[Value, list[int]] = defaultdict(list)
+        self.covering: dict[Hashable, list[int]] = defaultdict(list)
         for number, choice in enumerate(problem.choices):
             for value in choice.writes:
                 self.writers[value].append(number)
+            for item in choice.covers:
+                self.covering[item].append(number)
         self.program += pulp.lpSum(
             (choice.cost + KERNEL_EPSILON) * take
             for choice, take in zip(problem.choices, self.takes, strict=True)
@@ -295,16 +298,11 @@ class _Model:
         That follows from what is demanded, but not for fractions of kernels: without, each kernel
         on a chain would have to be taken half as much as the one that reads from it.
         """
-        problem = self.problem
-        covering: dict[Hashable, list[Any]] = defaultdict(list)
-        for choice, take in zip(problem.choices, self.takes, strict=True):
-            for item in choice.covers:
-                covering[item].append(take)
-        for item, takes in covering.items():
-            if problem.partition:
-                self.program += self.pulp.lpSum(takes) == 1
-            elif item in problem.required:
-                self.program += self.pulp.lpSum(takes) >= 1
+        for item, numbers in self.covering.items():
+            if self.problem.partition:
+                self.program += self._taken(numbers) == 1
+            elif item in self.problem.required:
+                self.program += self._taken(numbers) >= 1
 
     def _demand_of_items(self) -> None:
         """A value is written, or a required item is computed by a kernel that does not read it.
@@ -313,32 +311,34 @@ class _Model:
         each would ask for half of a kernel that writes what they read, and half would be enough.
         """
         problem = self.problem
-        covering: dict[Hashable, set[int]] = defaultdict(set)
         reading: dict[tuple[Value, Hashable], set[int]] = defaultdict(set)
         for number, choice in enumerate(problem.choices):
             for item in choice.covers & problem.required:
-                covering[item].add(number)
                 for value in choice.reads - problem.needed:
                     reading[value, item].add(number)
         rows: dict[Value, set[frozenset[int]]] = defaultdict(set)
         for (value, item), readers in reading.items():
             if value in self.writers:
-                rows[value].add(frozenset(covering[item] - readers).union(self.writers[value]))
+                others = frozenset(self.covering[item]) - readers
+                rows[value].add(others.union(self.writers[value]))
         for value in sorted(rows, key=str):
-            for takes in sorted(map(sorted, _least(rows[value]))):
-                self.program += self.pulp.lpSum(self.takes[number] for number in takes) >= 1
+            for numbers in sorted(map(sorted, _least(rows[value]))):
+                self.program += self._taken(numbers) >= 1
 
     def _written(self, value: Value) -> Any:
-        return self.pulp.lpSum(self.takes[number] for number in self.writers[value])
+        return self._taken(self.writers[value])
+
+    def _taken(self, numbers: Iterable[int]) -> Any:
+        """How many of some choices are taken."""
+        return self.pulp.lpSum(self.takes[number] for number in numbers)
 
     def forbid(self, cycle: tuple[frozenset[int], frozenset[Value]]) -> None:
         """Not all of a cycle, unless another kernel writes something that it waits for."""
         self.cycles += 1
         members, values = cycle
         others = {n for value in values for n in self.writers[value]} - members
-        taken = self.pulp.lpSum(self.takes[number] for number in sorted(members))
-        relief = self.pulp.lpSum(self.takes[number] for number in sorted(others))
-        self.program += taken <= len(members) - 1 + relief
+        relief = self._taken(sorted(others))
+        self.program += self._taken(sorted(members)) <= len(members) - 1 + relief
 
     def run(self, seconds: float, warm: Sequence[int]) -> _Found:
         """Solve what is there so far, starting from a plan if there is one.

@@ -121,6 +121,12 @@ def library_call(
     return [both, relax.VarBinding(var, relax.TupleGetItem(both.var, 0))]
 
 
+def bound(bindings: list[relax.Binding], name: str, value: Expr) -> relax.Var:
+    """A value as a variable of its block, behind the bindings that there are."""
+    bindings.append(as_variable(name, value))
+    return bindings[-1].var
+
+
 def as_variable(name: str, value: Expr) -> relax.VarBinding:
     """A value as a variable of its block."""
     normal = relax.BlockBuilder().normalize(value)

@@ -176,14 +176,9 @@ class Frame:
         return Address(read.buffer, index, stride, guard, self.symbolic, (stage, read))
 
     def _of_row(self, condition: Expr) -> Expr:
-        """A condition without the column where the row alone decides.
-
-        TVM sees it of `row * 512 + column < 5120`, and not of `5120 <= row * 512 + column`.
-        """
-        if not mentions(condition, COLUMN):
-            return condition
-        negated = self.analyzer.simplify(tirx.Not(condition))
-        return condition if mentions(negated, COLUMN) else self.analyzer.simplify(tirx.Not(negated))
+        """A condition without the column where the row alone decides."""
+        found = _without(COLUMN, condition, self.analyzer) if mentions(condition, COLUMN) else None
+        return condition if found is None else found
 
     def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
         """Where a load goes; where only some indices do, as simple as it is for these.
@@ -267,9 +262,7 @@ class Frame:
             return False
         analyzer, quotient, lane = self._vector(vector)
         here = substitute(condition, {COLUMN: quotient * vector + lane})
-        # TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
-        either = (analyzer.simplify(here), analyzer.simplify(tirx.Not(here)))
-        return any(not mentions(each, lane) for each in either)
+        return _without(lane, here, analyzer) is not None
 
     def complementary(self, guard: Expr | None, other: Expr | None) -> bool:
         """Whether always exactly one of two conditions holds."""
@@ -343,6 +336,18 @@ def weights(program: Program) -> int:
         if read.buffer in program.inputs
     ]
     return len({each.key for each in others if each.stride is Stride.UNIT and not each.of_row})
+
+
+def _without(var: Var, condition: Expr, analyzer: Analyzer) -> Expr | None:
+    """A condition that does not depend on a variable, without it; None: it may depend.
+
+    TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
+    """
+    found = analyzer.simplify(condition)
+    if not mentions(found, var):
+        return found
+    negated = analyzer.simplify(tirx.Not(condition))
+    return None if mentions(negated, var) else analyzer.simplify(tirx.Not(negated))
 
 
 def mentions(expr: Expr, var: Var) -> bool:

@@ -159,11 +159,13 @@ class Step:
         loads = part.plan_vector_loads(reads)
         new = (load for load in loads if not load.slots.keys() <= self.fragments.keys())
         for group in loaded_in_turns(new):
-            tile: Var | None = None
+            shared: Var | None = None
             for load in group:
                 number = fill(part.frame, load, reads)
-                own = self._load_vector(load, number, tile)
-                tile = own if number is None else tile
+                if number is None:
+                    shared = self._load_vector(load, None, shared)
+                else:  # it fills its registers where it is not taken
+                    self._load_vector(load, number)
         if self.vector > 1:
             self._gather(reads)
 
@@ -177,10 +179,9 @@ class Step:
         else:
             self.loaded[buffer] = part.own_vector(buffer, self.step, guard), by_lane
 
-    def _load_vector(self, load: VectorLoad, number: Expr | None, free: Var | None) -> Var:
-        """The registers with a vector: those that are free where it is taken, unless it fills."""
-        own, first = free if number is None else None, int64(0)
-        tile = self.part.vector_at(load, self.step, number, own)
+    def _load_vector(self, load: VectorLoad, number: Expr | None, free: Var | None = None) -> Var:
+        """The registers with a vector: those that are free where it is taken, if any are."""
+        tile, first = self.part.vector_at(load, self.step, number, free), int64(0)
         self.filled.update(load.slots if number is not None else ())
         self.fragments |= self.part.fragments_of(load, tile, lambda _step: first)
         return tile

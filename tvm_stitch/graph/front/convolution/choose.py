@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, Expr
 
-from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, is_empty, shape_of
+from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, is_empty, shape_of
 from tvm_stitch.library.convolution import DATA, FORWARD, WEIGHT, Convolution
 from tvm_stitch.stages.stage import Refused
 
@@ -57,6 +57,12 @@ def layouts_of(what: str, rank: int, channels_last: bool) -> Layouts:
     data = f"N{axes}C" if channels_last else f"NC{axes}"
     weight = f"{outer}{axes}{inner}" if channels_last else f"{outer}{inner}{axes}"
     return data, weight, data
+
+
+def by_tensor_cores(call: Call, tf32: bool) -> bool:
+    """Whether tensor cores multiply what a convolution does: halves, and float32 by TF32."""
+    dtype = dtype_of(call)
+    return dtype in HALF or (tf32 and dtype == "float32")
 
 
 def convolution_of(call: Call, tf32: bool = False) -> Convolution | Refused:

@@ -14,6 +14,7 @@ from tvm.ir import Call, GenericConst
 
 from tvm_stitch.graph.front.convolution.choose import (
     Layouts,
+    by_tensor_cores,
     convolution_of,
     convolutions_of,
     is_convolution,
@@ -21,8 +22,8 @@ from tvm_stitch.graph.front.convolution.choose import (
     stated_layouts,
 )
 from tvm_stitch.graph.front.convolution.transposes import without_transposes
-from tvm_stitch.graph.front.dataflow import as_variable, in_blocks
-from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, rank_of, shape_of
+from tvm_stitch.graph.front.dataflow import bound, in_blocks
+from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, rank_of, shape_of
 from tvm_stitch.library.convolution import Convolution
 
 BROADCAST = frozenset(
@@ -54,7 +55,7 @@ def _is_as_wanted(mod: tvm.IRModule, tf32: bool) -> bool:
 def _wanted(call: Call, tf32: bool) -> Layouts:
     """The layouts that a convolution shall have."""
     found = convolution_of(call, tf32)
-    if isinstance(found, Convolution) and (found.tf32 or dtype_of(call) in HALF):
+    if isinstance(found, Convolution) and by_tensor_cores(call, tf32):
         return layouts_of(found.what, len(found.strides), True)
     return stated_layouts(call)  # else it would follow its neighbours
 
@@ -95,5 +96,4 @@ def _widened(value: relax.Expr, rank: int, bindings: list[relax.Binding]) -> rel
     if isinstance(value, GenericConst):
         array = value.value.numpy().reshape([int(extent) for extent in shape])
         return relax.const(array, dtype_of(value))
-    bindings.append(as_variable(f"{value.name}_of_{rank}", relax.op.reshape(value, shape)))
-    return bindings[-1].var
+    return bound(bindings, f"{value.name}_of_{rank}", relax.op.reshape(value, shape))

@@ -11,12 +11,13 @@ from tvm import relax
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.convolution.choose import (
+    by_tensor_cores,
     convolution_of,
     is_convolution,
     layouts_of,
 )
 from tvm_stitch.graph.front.dataflow import as_variable, definitions, name_of, readers_of
-from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of
+from tvm_stitch.graph.front.decompose.stages import dtype_of
 from tvm_stitch.graph.front.decompose.view import Definition
 from tvm_stitch.library.convolution import DATA, Convolution
 
@@ -42,7 +43,7 @@ def _with_channels_last(
 ) -> list[relax.Binding]:
     """A convolution with channels last, and its result as it was; nothing if it is no such one."""
     call = binding.value
-    if not is_convolution(call) or not (tf32 or dtype_of(call) in HALF):
+    if not is_convolution(call) or not by_tensor_cores(call, tf32):
         return []
     found, spatial = convolution_of(call, tf32), len(call.attrs.strides)
     if not isinstance(found, Convolution) or found.what != DATA or found.channels_last:

@@ -18,8 +18,8 @@ from tvm.ir import Call, Expr
 from tvm.relax import op
 
 from tvm_stitch.graph.front.dataflow import (
-    as_variable,
     block_pass,
+    bound,
     definitions,
     name_of,
     only_readers,
@@ -50,15 +50,10 @@ def _contracted(block: relax.DataflowBlock) -> relax.DataflowBlock:
     for binding in block.bindings:
         found = _Contraction.of(binding.value, known)
         if found is not None:
-            emit = partial(_bound, binding.var.name, bindings)
+            emit = partial(bound, bindings, binding.var.name)
             binding = relax.VarBinding(binding.var, found.written(emit))
         bindings.append(binding)
     return relax.DataflowBlock(bindings)
-
-
-def _bound(name: str, bindings: list[relax.Binding], value: Expr) -> Expr:
-    bindings.append(as_variable(name, value))
-    return bindings[-1].var
 
 
 @dataclass(frozen=True)

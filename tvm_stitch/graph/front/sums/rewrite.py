@@ -5,6 +5,8 @@ In: a Relax module. Out: the same sums of fewer terms.
 
 from __future__ import annotations
 
+from functools import partial
+
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -13,6 +15,7 @@ from tvm.relax import op
 
 from tvm_stitch.graph.front.dataflow import (
     block_pass,
+    bound,
     definitions,
     name_of,
     only_readers,
@@ -74,14 +77,7 @@ def _terms(binding: relax.VarBinding, known: Known, inner: set[relax.Var]) -> li
 def _summed(binding: relax.VarBinding, terms: list[Expr], known: Known) -> list[relax.Binding]:
     """The sum of what is left, and of what is now together."""
     made: list[relax.Binding] = []
-    builder = relax.BlockBuilder()
-
-    def emit(value: Expr) -> Expr:
-        normal = builder.normalize(value)
-        var = relax.DataflowVar(f"{binding.var.name}_part", normal.ty)
-        made.append(relax.VarBinding(var, normal))
-        return var
-
+    emit = partial(bound, made, f"{binding.var.name}_part")
     shorter = terms
     for together in (one_product, one_concatenation):
         shorter = together(shorter, known, emit)
