@@ -15,8 +15,9 @@ from across_rows import (
     softmax_over_rows,
 )
 from check import H200, TOGETHER, check, plan_of, the_kernel
+from tvm import relax, te, tirx
 from tvm.relax import op
-from zoo import Case, graph, softmax
+from zoo import Case, graph, graph_of, softmax
 
 from tvm_stitch import simt, transform
 from tvm_stitch.device import device_of
@@ -90,6 +91,47 @@ def test_batch_norm(shape, dtype):
 @pytest.mark.parametrize("dtype, sizes", [("float32", (2, 99, 5, 7)), ("float16", (3, 64, 4, 10))])
 def test_group_norm_of_channels_that_come_last(dtype, sizes):
     check(group_norm(dtype, *sizes), options=TOGETHER, orders=2)
+
+
+def test_no_thread_is_idle_beside_partials_of_groups():
+    """Forty vectors a row, in blocks of twelve of them; a warp has a group's partials."""
+    case = group_norm("float16", 3, 404, 32, 10)
+    programs, schedule = programs_of(case)
+    alike = {(m.threads, m.rows) for p, m in zip(programs, schedule.parts, strict=True)
+             if p.space.row_segment is not None}  # fmt: skip
+    assert alike == {(40, 12)} and schedule.block_threads == 480
+    check(case, options=TOGETHER, orders=2)
+
+
+def test_gradients_of_overlapping_windows_are_found_once():
+    """Which of two places an element comes from, memory says: then a round reads what was found."""
+    rows, columns = 200, 48
+
+    def gradient(places, given):
+        def element(row, column):
+            def of(window):
+                inside = tirx.all(window >= 0, window < rows // 2)
+                is_this = places[window, column] == row - 2 * window
+                value = tirx.Select(is_this, given[window, column], tirx.const(0.0, "float32"))
+                return tirx.if_then_else(inside, value, tirx.const(0.0, "float32"))
+
+            return of(row // 2) + of(row // 2 - 1)
+
+        return te.compute((rows, columns), element)
+
+    def build(emit, places, given):
+        found = emit(relax.BlockBuilder.current().call_te(gradient, places, given))
+        return emit(op.subtract(found, emit(op.mean(found, axis=0, keepdims=True))))
+
+    def expected(places, given):
+        found = np.zeros((rows + 1, columns))
+        at = 2 * np.arange(rows // 2)[:, None] + places.astype(int)
+        np.add.at(found, (at, np.arange(columns)[None]), given)
+        return found[:rows] - found[:rows].mean(axis=0)
+
+    picked = np.random.default_rng(0).integers(0, 3, (rows // 2, columns)).astype("int8")
+    inputs = [(picked.shape, "int8", picked), (picked.shape, "float32", None)]
+    check(graph_of(inputs, build, expected), kernels=2, options=TOGETHER, orders=2)
 
 
 def test_a_common_norm_of_many_partials():

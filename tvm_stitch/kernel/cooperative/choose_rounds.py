@@ -13,7 +13,12 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, shared_left, too_much_shared
+from tvm_stitch.kernel.codegen.footprint import (
+    STATIC_SHARED,
+    registers_left,
+    shared_left,
+    too_much_shared,
+)
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
 from tvm_stitch.kernel.cooperative.footprint import (
     Parts,
@@ -23,10 +28,12 @@ from tvm_stitch.kernel.cooperative.footprint import (
     waiting_bytes,
     why_not,
 )
+from tvm_stitch.kernel.cooperative.rounds import CROSSING
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
 ROUND_THREADS = 512  # of a block, at most
@@ -44,12 +51,17 @@ MANY_ROWS = 1024  # of a segment of which nobody says how many it has
 def round_threads(programs: Sequence[Program]) -> int:
     """Threads of a block for all of these rounds: as many as leave none of them idle.
 
-    Channels are rarely a power of two: of 144 halves, 32 threads a row would have 18 vectors.
+    Channels are rarely a power of two: of 144 halves, 32 threads a row would have 18 vectors. Where
+    there are rows of few elements as well, such as partials of groups, a warp has one of these.
     """
-    if any(program.space.row_segment is None or program.row_reductions for program in programs):
+    sizes = [NOMINAL.size(program.space.size) for program in programs]
+    in_segments = [program for program in programs if program.space.row_segment is not None]
+    others = [size for p, size in zip(programs, sizes, strict=True) if p not in in_segments]
+    is_large = max(others, default=0) > CROSSING * max(sizes)
+    if is_large or any(program.row_reductions for program in in_segments):
         return ROUND_THREADS
-    shares = [_share(program) for program in programs]
-    for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -1):
+    shares = [_share(program) for program in in_segments]
+    for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -WARP if others else -1):
         if all(_busy_threads(*share, threads) for share in shares):
             return threads
     return ROUND_THREADS
@@ -119,7 +131,7 @@ def _whole_rows(columns: int, vector: int, rows: int) -> RowSegment:
 
 def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
     """As many blocks of a size as are resident at once, for all parts."""
-    parts = _alike(parts, device)
+    parts = _alike(parts)
     resident = room_of_rounds(parts, device)
     if isinstance(resident, Refused):
         return resident
@@ -148,7 +160,7 @@ def segment_of_threads(_program: Program, mapping: RowSegment, threads: int) -> 
     return replace(mapping, threads=threads // rows, rows=rows)
 
 
-def _alike(parts: Parts, device: Device) -> Parts:
+def _alike(parts: Parts) -> Parts:
     """Programs in the same rows have equal mappings, so that threads find theirs again."""
     common: dict[tuple[str, ...], Mapping] = {}
     for program, mapping in parts:
@@ -159,19 +171,20 @@ def _alike(parts: Parts, device: Device) -> Parts:
             common[key] = mapping
     for key, mapping in common.items():
         programs = [program for program, _ in parts if program.space.key == key]
-        common[key] = _with_room(programs, mapping, device)
+        common[key] = _with_room(programs, mapping)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
 
 
-def _with_room(programs: Sequence[Program], mapping: Mapping, device: Device) -> Mapping:
+def _with_room(programs: Sequence[Program], mapping: Mapping) -> Mapping:
     """With as many rows loaded at once as leave registers for two blocks, or else for one."""
     fewer = [mapping]
     while fewer[-1].batch > 1:
         fewer.append(_with_fields(mapping, batch=fewer[-1].batch // 2))
     for blocks, most in ((2, mapping.batch), (1, ALONE_BATCH)):
         for own in fewer:
-            needed = (round_footprint(program, own) for program in programs)
-            if own.batch <= most and all(each.registers_fit(blocks, device) for each in needed):
+            room = registers_left(blocks * own.block_threads)
+            needed = (round_footprint(program, own).registers for program in programs)
+            if own.batch <= most and all(registers <= room for registers in needed):
                 return own
     return fewer[-1]
 

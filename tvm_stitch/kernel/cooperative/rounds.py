@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tvm import tirx
+
 from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
 from tvm_stitch.kernel.cooperative.split_reduction import is_split
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages
@@ -33,9 +35,11 @@ from tvm_stitch.stages.stage import (
     Stage,
     Var,
     dtype_of,
+    find_reads,
     handle,
     product,
 )
+from tvm_stitch.stages.visit import walked
 
 # What crosses a barrier is at most this share of the kernel's largest tensor.
 CROSSING = 1 / 8
@@ -62,6 +66,8 @@ def make_rounds(
         return Refused("products have no place in rounds of a grid")
     if any(map(scattered_sum, stages)):
         return Refused("rows that indices send updates to have no place in rounds of a grid")
+    if any(map(_picks_among_places, stages)):
+        return Refused("gradients of largest elements would be found again in every round")
     sizes = [NOMINAL.size(stage.total_size) for stage in stages if stage.is_reduction]
     reduced = max(sizes, default=0)
     if reduced < FEWEST_ELEMENTS:
@@ -70,6 +76,23 @@ def make_rounds(
         return Refused("no reduction of it needs all blocks of a grid")
     rounds = _Rounds(*in_two_stages(stages, outputs))
     return rounds.place() or rounds.programs()
+
+
+@memoized
+def _picks_among_places(stage: Stage) -> bool:
+    """Whether memory says which of several places an element is read from.
+
+    So do the gradients of max pooling, whose windows overlap: beside the sums of a batch norm's
+    gradient they spill up to 1.8 KB a thread, in rounds that read them twice.
+    """
+    in_branches = {read.key for read in stage.reads if read.guarded}
+    asked = set[int]()
+
+    def note(select: tirx.Select) -> None:
+        asked.update(in_branches.intersection(read.key for read in find_reads(select.condition)))
+
+    walked(stage.value, (tirx.Select, note))
+    return len(asked) > 1
 
 
 def _is_used_where_reduced_twice(stages: tuple[Stage, ...], reduced: int) -> bool:

@@ -351,9 +351,11 @@ def in_round(program: Program, mapping: Rows, threads: int) -> Rows:
 
     Two blocks fit on a multiprocessor: one computes while the other waits for memory.
     """
-    each = min(mapping.threads, threads)
-    steps = mapping.steps * mapping.threads // each
-    own = replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
+    divides = threads & -threads  # the largest power of two that does
+    each = min(mapping.threads, threads) if divides == threads else divides
+    idle = idle_threads(program, each, mapping.vector) if mapping.idle else 0
+    own = replace(mapping, threads=each, rows=threads // each, idle=idle, min_blocks_per_sm=0)
+    own = replace(own, steps=-(-mapping.reach // (own.working * own.vector)))
     return _in_more_hands(program, own, registers_left(2 * threads), _at_once)
 
 

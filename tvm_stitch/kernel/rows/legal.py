@@ -37,6 +37,9 @@ def illegal_rows(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield "one pass, where no sum is measured against a maximum or a mean"
         return
     yield from no_elements(problem)
+    whole_warps = problem.context.place == IN_ROUNDS and mapping.threads >= WARP
+    if mapping.rows & (mapping.rows - 1) and not whole_warps:
+        yield f"rows of {mapping.rows}, which is no power of two"
     if mapping.cluster > 1:
         yield from _cluster(problem, mapping)
     if mapping.residence == "shared" and problem.context.place == IN_ROUNDS:
