@@ -1,5 +1,7 @@
 """Convolutions become calls of cuDNN, with what it computes behind them, and are right."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from tvm_stitch.graph.back.launches import outside_calls
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
 from tvm_stitch.library import locate
-from tvm_stitch.library.convolution import NAME, decoded
+from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, decoded
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -46,14 +48,21 @@ def calls(mod, tf32=False):
     heard = []
     changed = LibraryConvolutions(lambda *each: heard.append(each), tf32)(mod)
     numbers = [
-        [int(number) for number in binding.value.args[1].fields[-1].values]
-        for function in changed.functions.values()
+        [int(number) for number in call.args[1].fields[-1].values] for call in packed(changed)
+    ]
+    return [decoded(each) for each in numbers], [why for _, why in heard]
+
+
+def packed(mod):
+    """The calls of packed functions, in order."""
+    return [
+        binding.value
+        for function in mod.functions.values()
         if isinstance(function, relax.Function)
         for block in function.body.blocks
         for binding in block.bindings
         if getattr(getattr(binding.value, "op", None), "name", "") == "relax.call_dps_packed"
     ]
-    return [decoded(each) for each in numbers], [why for _, why in heard]
 
 
 def check(mod, count=1, kernels=None, tf32=False):
@@ -248,6 +257,19 @@ def test_tf32_lies_with_channels_last():
     check(mod, tf32=True)
     ((found,), _) = calls(mod, tf32=True)
     assert found.channels_last and found.tf32 and found.relu
+
+
+@pytest.mark.parametrize(
+    ("channels", "tf32", "copied"), [(3, True, True), (8, True, False), (3, False, False)]
+)
+def test_there_is_room_for_rounded_copies_of_factors(channels, tf32, copied):
+    """Tensor cores read float32 of channels that are no multiple of four from copies."""
+    shapes = (2, channels, 6, 5), (4, channels, 3, 3)
+    mod = module(lambda emit, x, w: emit(op.nn.conv2d(x, w)), *shapes, dtype="float32")
+    (call,) = packed(LibraryConvolutions(tf32=tf32)(mod))
+    _, workspace = call.ty.fields
+    more = 4 * sum(map(math.prod, shapes)) if copied else 0
+    assert int(workspace.shape[0]) == WORKSPACE_BYTES + more
 
 
 def test_a_reshape_across_dimensions_stays():

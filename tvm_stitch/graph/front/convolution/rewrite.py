@@ -29,7 +29,7 @@ from tvm_stitch.graph.front.dataflow import definitions, in_blocks, library_call
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, shape_of
 from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
 from tvm_stitch.library.convolution import NAME, WEIGHT, WORKSPACE_BYTES
-from tvm_stitch.stages.stage import Refused
+from tvm_stitch.stages.stage import Refused, constant
 
 TRANSPOSE = "relax.permute_dims"
 Heard = Callable[[str, str], None]
@@ -68,11 +68,18 @@ def _rewritten(block: relax.DataflowBlock, tell: Heard, tf32: bool) -> relax.Dat
     for binding in block.bindings:
         chain = ends.get(binding.var)
         if chain is not None:
-            numbers = chain.convolution.encoded()
-            bindings += library_call(chain.result, NAME, chain.operands, numbers, WORKSPACE_BYTES)
+            numbers, workspace = chain.convolution.encoded(), _workspace(chain)
+            bindings += library_call(chain.result, NAME, chain.operands, numbers, workspace)
         elif binding.var not in members:
             bindings.append(_without_moving(binding, definition))
     return relax.DataflowBlock(bindings)
+
+
+def _workspace(chain: Fused) -> int:
+    """Bytes that a chain may work in: as many as a rule where only run time knows its extents."""
+    shapes = [[constant(extent) for extent in shape_of(each)] for each in chain.operands[:2]]
+    known = [[extent for extent in shape if extent is not None] for shape in shapes]
+    return chain.convolution.workspace(*known) if known == shapes else WORKSPACE_BYTES
 
 
 def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Binding:
