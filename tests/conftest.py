@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-FAST_CASES = 2
+FAST_CASES = 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,7 +15,10 @@ from tvm_stitch import simt
 ROOT = Path(__file__).parents[2]
 NEEDED = ("sphinx", "furo", "myst_parser", "sphinx_gallery", "torch", "onnx")
 missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+pytestmark = [
+    pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}"),
+    pytest.mark.slow,
+]
 
 
 # What the documentation is made of, besides the package.

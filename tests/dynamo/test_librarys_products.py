@@ -73,6 +73,7 @@ def test_rows_that_change_by_weights_are_the_librarys_in_our_part(monkeypatch, d
     assert len(report.parts) == 1
 
 
+@pytest.mark.slow
 def test_matrices_of_changing_sizes_stay_pytorchs(monkeypatch):
     monkeypatch.setenv(locate.FOLDER, str(folder()))
     torch._dynamo.reset()

@@ -35,7 +35,7 @@ def collected(pytester, *arguments):
 
 def test_so_many_are_fast_and_the_others_slow(pytester):
     fast = collected(pytester, "-m", "not slow")
-    assert len(fast) == 4 + 3 + 2
+    assert len(fast) == 4 + 3 + 1
     assert len({name[-2] for name in fast if "many" in name}) == 2, "of either dtype"
     slow = collected(pytester, "-m", "slow")
     assert len(fast) + len(slow) == len({*fast, *slow}) == 2 * 10 + 3 + 9

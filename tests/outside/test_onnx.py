@@ -19,7 +19,6 @@ pytest.importorskip("onnx")
 
 PARTS = 20  # of a tenth of the suite
 TRIED = range(0, PARTS, 3)
-QUICK = 1  # of the parts
 LIMIT = 300.0  # seconds for a case, on a machine that does other things as well
 
 
@@ -29,10 +28,8 @@ def suite() -> dict[str, str]:
 
 
 @pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(n, marks=[pytest.mark.slow] if n >= QUICK else []) for n in TRIED],
-)
+@pytest.mark.parametrize("number", TRIED)
+@pytest.mark.slow
 def test_a_part_of_the_suite(suite: dict[str, str], number: int) -> None:
     chosen = {
         name: kind

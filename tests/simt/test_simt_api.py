@@ -161,6 +161,7 @@ def test_the_seed_draws_the_order_of_blocks_and_threads():
     assert sorted(order(1)) == natural and order(2) != order(1)
 
 
+@pytest.mark.slow
 def test_the_portable_switch_gives_the_same():
     source = read_kernel(SUM)
     portable = Kernel(source, build.build_kernel(source.cpp, ucontext=True), True)

@@ -183,6 +183,7 @@ def test_squeeze_and_excite():
     runs(squeeze_and_excite("float32"), 1e-4)
 
 
+@pytest.mark.slow
 def test_a_tree_of_operators_is_scheduled_block_by_block():
     """DLight's rules would compute an element of 2,048 loads, and of a scan's tree never end."""
     depth = 11

@@ -74,7 +74,8 @@ class Convolution:
         Without room for the copies, the weights' gradient of 64 images of 3 x 224 x 224 takes 1937
         us on an H200 where tensor cores take 406.
         """
-        if not self.tf32 or all(shape[-1] % TF32_CHANNELS == 0 for shape in factors):
+        axis = -1 if self.channels_last else 1
+        if not self.tf32 or all(shape[axis] % TF32_CHANNELS == 0 for shape in factors):
             return WORKSPACE_BYTES
         return WORKSPACE_BYTES + 4 * sum(map(math.prod, factors))
 

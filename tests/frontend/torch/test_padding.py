@@ -95,6 +95,7 @@ def test_what_is_pytorchs():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.slow
 def test_a_model_with_it_trains(kind, dynamic):
     torch._dynamo.reset()
 

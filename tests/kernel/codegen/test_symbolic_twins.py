@@ -100,6 +100,7 @@ def test_rounds_of_rows_whose_number_only_run_time_knows(name):
 
 
 @pytest.mark.parametrize("shape", [(3, 0, 5, 96), (3, 5, 0, 96)])
+@pytest.mark.slow
 def test_chunks_without_values(shape):
     """No chunk, or chunks of nothing: no mean, and no read of a partial that is not there."""
 

@@ -36,7 +36,7 @@ def lines_of(case: Case) -> int:
     return mapping.lines if mapping.kind == "register tile" else 0
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("shape", "window", "how", "lines"),

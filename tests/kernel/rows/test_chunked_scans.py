@@ -52,6 +52,7 @@ def test_any_length_is_one_kernel(dtype):
 
 
 @pytest.mark.parametrize("build", [backward, two])
+@pytest.mark.slow
 def test_from_the_end_and_two_at_once(build):
     twin = Twin(lambda n, m: [(n, m)], build, SIZES)
     verify(twin, *SIZES)
@@ -63,6 +64,7 @@ def test_rows_of_halves_that_begin_anywhere():
 
 
 @pytest.mark.parametrize("columns", [17 * CHUNK, 17 * CHUNK + 7])
+@pytest.mark.slow
 def test_many_long_rows_of_a_known_length(columns):
     graph = Graph()
     x = graph.input("x", (32, columns), "float32", graph.rng.standard_normal((32, columns)))
@@ -71,6 +73,7 @@ def test_many_long_rows_of_a_known_length(columns):
     check(case, orders=1)
 
 
+@pytest.mark.slow
 def test_rows_of_a_middle_axis_of_any_length():
     sizes = SIZES[1:3]
     twin = Twin(lambda n, m: [(2, m, n)], lambda emit, _of, x: emit(op.cumsum(x, axis=1)), sizes)

@@ -136,6 +136,7 @@ def test_rows_that_are_not_the_tables_are_reduced_by_another_kernel():
     check(graph_of(inputs, build, expected), kernels=2)
 
 
+@pytest.mark.slow
 def test_a_large_table_moves_its_bytes_once():
     """Three launches and 3.0 times the bytes before: zeros, the table copied, updates added."""
     (kernel,) = explain(embedding_step((30522, 768), 16384).module, H200).kernels

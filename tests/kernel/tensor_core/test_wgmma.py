@@ -34,7 +34,7 @@ def named(tiles: Tiles) -> str:
     return f"{tiles.rows}x{tiles.columns}x{tiles.stages}{'-swapped' * tiles.swapped}"
 
 
-@pytest.mark.spread(6)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("tiles", ALL_TILES, ids=named)
 def test_every_size_of_tiles(tiles, monkeypatch):
     with_tiles(monkeypatch, tiles)
@@ -42,7 +42,7 @@ def test_every_size_of_tiles(tiles, monkeypatch):
     check(linear(dtype, 150, 328, 136), orders=2, target=HOPPER)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("tiles", [SMALL, SWAPPED], ids=named)
 @pytest.mark.parametrize(
     "rows, depth, columns",

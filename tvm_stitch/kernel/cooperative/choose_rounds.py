@@ -54,17 +54,22 @@ def round_threads(programs: Sequence[Program]) -> int:
     Channels are rarely a power of two: of 144 halves, 32 threads a row would have 18 vectors. Where
     there are rows of few elements as well, such as partials of groups, a warp has one of these.
     """
-    sizes = [NOMINAL.size(program.space.size) for program in programs]
     in_segments = [program for program in programs if program.space.row_segment is not None]
-    others = [size for p, size in zip(programs, sizes, strict=True) if p not in in_segments]
-    is_large = max(others, default=0) > CROSSING * max(sizes)
-    if is_large or any(program.row_reductions for program in in_segments):
+    others = [_size(program) for program in programs if program.space.row_segment is None]
+    largest = max(map(_size, programs))
+    if any(size > CROSSING * largest for size in others):
+        return ROUND_THREADS
+    if any(program.row_reductions for program in in_segments):
         return ROUND_THREADS
     shares = [_share(program) for program in in_segments]
     for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -WARP if others else -1):
         if all(_busy_threads(*share, threads) for share in shares):
             return threads
     return ROUND_THREADS
+
+
+def _size(program: Program) -> int:
+    return NOMINAL.size(program.space.size)
 
 
 def row_segment_mapping(problem: Problem[Program]) -> RowSegment:

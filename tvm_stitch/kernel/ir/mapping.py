@@ -251,6 +251,7 @@ class Rows(Mapping):
     idle: int = 0
     persistent_rows: int = 0
     chunked: bool = False
+    # A block of a round may have any number of rows that are whole warps.
     powers: ClassVar[tuple[str, ...]] = ("threads", "vector", "cluster", "batch")
     kind = "rows"
 

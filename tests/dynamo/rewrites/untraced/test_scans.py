@@ -63,6 +63,7 @@ def test_gradients_go_through_scans():
         torch.testing.assert_close(mine, theirs, rtol=0, atol=4e-6)
 
 
+@pytest.mark.slow
 def test_a_scan_of_any_length_stays_pytorchs():
     compiled = torch.compile(recurrence, backend="tvm_stitch", options=EXECUTOR, dynamic=True)
     for length in (5, 6):
