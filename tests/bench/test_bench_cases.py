@@ -104,6 +104,7 @@ class Normed(torch.nn.Module):
         return self.norm(self.embed(tokens)).sin().sum()
 
 
+@pytest.mark.slow
 def test_tvm_computes_the_gradients_of_layer_norm_and_embedding():
     tokens = Array((2, 3), "int64", "index", high=7)
     workload = training(meta(Normed), None, (tokens,), "float32")

@@ -209,6 +209,7 @@ def test_what_was_not_measured_again_is_no_loss(results, newer):
 # ---- plots -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_plot_is_drawn_twice(results, tmp_path):
     pytest.importorskip("matplotlib")
     from bench import plots

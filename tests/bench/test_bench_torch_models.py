@@ -38,6 +38,7 @@ def test_a_model_is_tried_and_compared_with_float64():
     assert rows[STITCH].first_s > 0 and rows[STITCH].us is None
 
 
+@pytest.mark.slow
 def test_a_break_is_every_backends():
     """The optimizer's step has one."""
     messages = []

@@ -18,6 +18,7 @@ from bench.twins.table import markdown, summary
 N, M = (tirx.Var(name, "int64") for name in "nm")
 
 
+@pytest.mark.slow
 def test_a_twin_is_counted_beside_its_static_workload():
     found = list(count.rows([find("lstm-cell")], ("static", "batch", "length")))
     assert [row["kind"] for row in found] == ["static", "batch"]

@@ -226,6 +226,7 @@ def test_the_constants_hold_for_kernels_that_they_were_not_fitted_to(measured):
     assert found.spearman >= 0.9 and found.median_error <= 0.15
 
 
+@pytest.mark.slow
 def test_a_check_prints_and_draws(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     arguments = ["calibration", "check", "--plot", str(tmp_path / "plot.png"), "--worst", "3"]

@@ -62,6 +62,7 @@ def trained(model, run, x):
     return [result, *(each.grad for each in model.parameters()), *model.buffers()]
 
 
+@pytest.mark.slow
 def test_a_step_of_training_is_taken_up_whole(folder, converted):
     x, eager = torch.randn(5, 8), block()
     wanted = trained(eager, eager, x)

@@ -192,6 +192,7 @@ def run_alone(code, *path):
     return found.stdout
 
 
+@pytest.mark.slow
 def test_without_pytorch_it_says_what_to_install():
     said = run_alone("""
         import sys

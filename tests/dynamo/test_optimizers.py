@@ -94,12 +94,14 @@ ADAMW = of_lists(torch.optim.AdamW, lr=0.1, capturable=True)
         of_lists(torch.optim.Adagrad, lr=0.1),
     ],
 )
+@pytest.mark.slow
 def test_lists_become_parts(make):
     report, _ = check(make)
     assert left(report) <= {"stack"}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.slow
 def test_a_step_is_few_kernels(dtype):
     report, compiler = check(ADAMW, EXECUTOR, dtype)
     assert left(report) == {"stack"}

@@ -31,6 +31,7 @@ def images(channels, *sizes):
 
 
 @pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+@pytest.mark.slow
 def test_what_a_convolution_with_steps_leaves(device):
     torch.manual_seed(0)
     weight = torch.randn(4, 3, 3, 3)

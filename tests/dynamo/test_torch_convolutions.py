@@ -72,6 +72,7 @@ def compiled(model, *inputs, device=EXECUTOR, **how):
     return ours.log.report(), kernels
 
 
+@pytest.mark.slow
 def test_a_network_is_one_part_and_nothing_is_moved_between():
     model = network(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
     report, kernels = compiled(model, torch.randn(2, 3, 20, 16).bfloat16())
@@ -197,6 +198,7 @@ class Inverted(nn.Module):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.slow
 def test_depthwise_ones_are_a_kernel_with_their_norm(dtype, size):
     torch.manual_seed(0)
     model = Inverted(4, size).eval().to(dtype)

@@ -151,6 +151,7 @@ def test_a_kernel_is_chosen_once(monkeypatch, tmp_path, records):
     assert any(map(build.is_emitted, scheduled.functions.values()))
 
 
+@pytest.mark.slow
 def test_nobody_outside_of_its_room_asks_which_kernel_it_is():
     names = {each.__name__ for each in Kernel.__subclasses__() if each is not Fake}
     assert names == {"StitchedKernel", "TensorKernel", "LibraryKernel"}

@@ -41,6 +41,7 @@ def test_a_part_of_the_suite(suite: dict[str, str], number: int) -> None:
     assert any(each.verdict is Verdict.VERIFIED for each in found)
 
 
+@pytest.mark.slow
 def test_the_sample_is_about_a_tenth_of_every_kind(suite: dict[str, str]) -> None:
     for kind in set(suite.values()):
         cases = [name for name, of in suite.items() if of == kind]

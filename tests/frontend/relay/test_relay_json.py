@@ -120,6 +120,7 @@ def test_recorded_types_are_compared():
         relay.load(graph.module(main=graph.function([x], call)))
 
 
+@pytest.mark.slow
 def test_ten_thousand_lets():
     graph = Graph()
     kind = graph.tensor_type([2])

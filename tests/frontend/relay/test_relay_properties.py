@@ -34,6 +34,7 @@ def _generated(first: int, count: int):
         for first in range(0, _MODULES, _TOGETHER)
     ],
 )
+@pytest.mark.slow
 def test_generated_modules_agree_with_numpy(first):
     cases = _generated(first, _TOGETHER)
     for given in cases:

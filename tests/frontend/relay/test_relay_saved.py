@@ -54,6 +54,7 @@ def test_json_and_text_are_one_module(path):
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("path", _SAVED)
+@pytest.mark.slow
 def test_outputs_are_those_of_tvm_0_19(path):
     outputs = run(relay.load(path.with_name(path.name + ".json")), _inputs(path).values())
     expected = np.load(path.with_name(path.name + ".npz"))
@@ -69,6 +70,7 @@ def test_outputs_are_those_of_tvm_0_19(path):
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("path", _SAVED)
+@pytest.mark.slow
 def test_parameters_can_be_bound(path):
     """All but the first parameter become constants; the outputs stay."""
     inputs = _inputs(path)

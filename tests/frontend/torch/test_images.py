@@ -273,6 +273,7 @@ def test_norms_and_means_stay_with_channels_last():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.slow
 def test_norms_of_channels_that_lie_last_move_nothing(dtype):
     """Views that leave elements where they are, and statistics over them, keep to the memory."""
     x = image(2, 6, 5, 7, last=True).to(getattr(torch, dtype))

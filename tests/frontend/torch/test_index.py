@@ -34,6 +34,7 @@ def test_positions_among_others():
     check(read, X, ROWS, ENDS)
 
 
+@pytest.mark.slow
 def test_elements_are_written():
     def written(x, rows, ends):
         index = rows[:, :, None].expand(2, 2, 5)

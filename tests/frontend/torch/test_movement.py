@@ -155,6 +155,7 @@ def test_halves_are_multiplied_in_float32():
 
 
 @pytest.mark.parametrize("device", ["llvm", "cpu-executor"])
+@pytest.mark.slow
 def test_what_is_joined_of_sizes_that_change(device):
     def joined(x):
         before = torch.arange(1, x.shape[1] + 1)[None].expand(x.shape[0], -1)

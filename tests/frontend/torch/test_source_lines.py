@@ -44,6 +44,7 @@ class Encoder(torch.nn.Module):
         return self.encoder(x) * 2.0
 
 
+@pytest.mark.slow
 def test_a_line_is_the_users_and_the_part_of_the_model_is_named():
     exported = torch.export.export(Encoder().eval(), (torch.randn(1, 4, 16),))
     sources = explain(tvm_stitch.torch.load(exported), "sm_90").sources

@@ -80,6 +80,7 @@ def test_as_many_updates_as_there_are_at_run_time(columns, count):
         ((3, "length"), [(3, 0), (3, 1), (3, 129)]),
     ],
 )
+@pytest.mark.slow
 def test_updates_of_several_symbolic_dimensions(sized, many):
     for places in many:
         check((37, 12), places, sized=sized)

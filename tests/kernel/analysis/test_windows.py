@@ -47,6 +47,7 @@ def test_sizes(shape):
     check(pooled("max", "float32", shape, 3, 1, 1), orders=2)
 
 
+@pytest.mark.slow
 def test_a_window_has_a_thread_of_its_own():
     case = pooled("max", "float32", (32, 64, 112, 112), 3, 2, 1)
     assert reads_windows(program_of(case.module))
@@ -60,6 +61,7 @@ def test_long_windows_keep_several_threads():
 
 
 @pytest.mark.parametrize("size, width", [(8, 56), (5, 35), (14, 56)])
+@pytest.mark.slow
 def test_windows_side_by_side_need_no_rounds(size, width):
     """A block has windows whose lines are neighbours in memory, however short one of them is."""
     case = pooled("avg", "float16", (2, 3, 2 * size, width), size, size, 0)

@@ -38,6 +38,7 @@ def of_constants(compute):
 
 
 @pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.slow
 def test_variants_of_a_kernel_with_arithmetic_of_constants(name):
     """TVM had the host compute them for all variants, and failed to pass kernels a bfloat16."""
     twin = of_constants(COMPUTED[name])
@@ -47,6 +48,7 @@ def test_variants_of_a_kernel_with_arithmetic_of_constants(name):
 
 
 @pytest.mark.parametrize("name", ["add", "divide", "negative"])
+@pytest.mark.slow
 def test_rounded_as_the_gpu_rounds(name):
     twin = of_constants(COMPUTED[name])
     verify(twin, *twin.sizes, orders=1)

@@ -156,6 +156,7 @@ def test_tensors_side_by_side(eighths, axis, first, second):
     check(case, orders=2)
 
 
+@pytest.mark.slow
 def test_no_lane_of_a_padded_image_divides():
     case = padded_images("float16", (32, 64, 112, 112), [(1, 1), (1, 1)])
     _before, lanes = cuda_of(the_kernel(case.module)).split("for (int lane = 0;")

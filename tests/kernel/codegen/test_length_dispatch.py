@@ -168,6 +168,7 @@ def test_parts_behind_parts_of_any_size(dtype):
     check(case)
 
 
+@pytest.mark.slow
 def test_parts_with_rows_of_any_length():
     """TVM places barriers in their loops: it must know that a block's threads are in one part."""
     others = tirx.Var("k", "int64"), 3

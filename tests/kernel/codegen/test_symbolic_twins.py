@@ -93,6 +93,7 @@ IN_ROUNDS = (
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("name", IN_ROUNDS)
+@pytest.mark.slow
 def test_rounds_of_rows_whose_number_only_run_time_knows(name):
     """As many of them as with known sizes: a mean and its squares are found in one."""
     (kernel,) = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options).kernels

@@ -78,6 +78,7 @@ def router(dtype: str, rows: int, columns: int) -> Case:
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("rows, columns", [(2200, 60), (1031, 33), (300, 128), (97, 5)])
+@pytest.mark.slow
 def test_softmax_of_short_rows_and_its_column_means(rows, columns):
     check(router("float32", rows, columns), options=TOGETHER)
 
@@ -128,6 +129,7 @@ def test_a_row_that_takes_a_whole_block(device):
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.slow
 def test_very_long_rows_are_worked_on_in_pieces(dtype, device):
     check(column_sums(dtype, 5, 30000), orders=2)
 
@@ -143,6 +145,7 @@ def test_other_reductions(reduce, combine, device):
     check(graph("float32", [(29, 40)], build, lambda x: (combine(x, axis=0), x.sum(axis=1))))
 
 
+@pytest.mark.slow
 def test_symbolic_rows(device):
     case = graph(
         "float32",
@@ -180,6 +183,7 @@ def test_every_order_gives_the_same_bits():
     assert all(np.any(array) for array in arrays)
 
 
+@pytest.mark.slow
 def test_the_schedule_says_what_waits_for_whom():
     (kernel,) = primfuncs(norm_backward("float32", (8192,), 1024).module).values()
     (mapping,) = schedule_of(kernel).parts

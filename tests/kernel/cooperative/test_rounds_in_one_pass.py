@@ -168,6 +168,7 @@ def followed(*shapes: tuple[int, ...]) -> Case:
     return graph_of([(shape, "float32", None) for shape in (*shapes, *shapes)], build, expected)
 
 
+@pytest.mark.slow
 def test_unrelated_kernels_meet_at_the_same_barriers():
     """Tensors of several sizes in rounds, one of which is as another."""
     few = Options(launch_us=20.0)  # launches worth sharing, whatever kernels take
@@ -196,6 +197,7 @@ def over_column_sums(dtype: str, shape: tuple[int, int]) -> Case:
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(4000, 33), (777, 300), (1600, 96), (264, 1027)])
+@pytest.mark.slow
 def test_rows_and_their_columns_in_one_pass(shape, dtype):
     case = over_column_sums(dtype, shape)
     programs, _ = programs_of(case)

@@ -67,6 +67,7 @@ def test_lines_that_share_nothing_are_single(small, shape):
     check(case)
 
 
+@pytest.mark.slow
 def test_few_threads_have_one_line_each():
     assert not lines_of(convolution((1, 14, 14, 64), (3, 3)))
     assert lines_of(convolution((64, 56, 56, 64), (3, 3))) == 4
@@ -80,6 +81,7 @@ def test_vectors_are_loaded_once_for_all_lines(small):
     assert len(re.findall(r"= \*\(uint4\*\)\(p1_ptr", cuda)) == 9
 
 
+@pytest.mark.slow
 def test_a_symbolic_batch(small):
     case = convolution(((BATCH, 3), 14, 14, 16), (3, 3))
     assert lines_of(case) == 7
@@ -107,6 +109,7 @@ def test_what_is_around(small):
 
 @pytest.mark.parametrize("filters", [1, 2])
 @pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.slow
 def test_what_windows_are_computed_of_is_loaded_where_their_own_guards_hold(small, filters, stride):
     """A number of each channel, for all taps, of which those of another row lie outside."""
     channels = 24

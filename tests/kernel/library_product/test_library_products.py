@@ -148,6 +148,7 @@ def test_a_gelu_goes_where_it_is_faster(rows, depth, columns, ways):
 @pytest.mark.parametrize(
     "ending, measured", [("bias", 0.9), ("bias ReLU", 1.4), ("residual", 6.6), ("bias GELU", 4.8)]
 )
+@pytest.mark.slow
 def test_endings_take_what_they_took_on_an_h200(ending, measured):
     """More than 4096 x 768 x 3072 alone, of bench/products/h200.json."""
     without = Options(schemes=tuple(scheme for scheme in SCHEMES if scheme != "regional"))
@@ -220,6 +221,7 @@ def test_rows_of_a_transposed_batch_are_few_large_matrices(ending):
     assert verified.ok, str(verified)
 
 
+@pytest.mark.slow
 def test_windows_cut_out_of_images_are_one_product_of_float32(cheap):
     """Whose rows lie at unequal distances: they are brought together before."""
 
@@ -267,6 +269,7 @@ def test_the_depth_of_a_few_rows_is_divided_as_of_one_matrix(cheap, rows, depth,
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ending", ["", "scale residual bias ReLU", "bias GELU"])
+@pytest.mark.slow
 def test_symbolic_rows(cheap, dtype, ending):
     case = product(dtype, SOME_N, 72, 40, ending)
     right_at(case, *({"n": n} for n in (1, 7, 33, 128)))

@@ -45,6 +45,7 @@ def two(emit, _of, x):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.slow
 def test_any_length_is_one_kernel(dtype):
     twin = Twin(lambda n, m: [(n, m)], around, SIZES, dtype=dtype)
     assert chunked(twin.symbolic)[-1] and not chunked(twin.symbolic)[0]
@@ -58,6 +59,7 @@ def test_from_the_end_and_two_at_once(build):
     verify(twin, *SIZES)
 
 
+@pytest.mark.slow
 def test_rows_of_halves_that_begin_anywhere():
     twin = Twin(lambda n, m: [(n, 2 * m + 1)], around, SIZES, dtype="float16")
     verify(twin, *SIZES[1:], orders=1)
@@ -86,6 +88,7 @@ def test_a_bound_needs_no_chunks():
     verify(twin, *twin.sizes, orders=1)
 
 
+@pytest.mark.slow
 def test_what_reduces_the_row_as_well_has_a_kernel_of_its_own():
     """A softmax needs the row's sum before the first chunk is scanned."""
 

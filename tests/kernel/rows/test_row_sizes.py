@@ -50,6 +50,7 @@ def test_rows_longer_than_a_block_has_room_for(graph, columns):
 
 
 @pytest.mark.parametrize("columns", (48_000, 45_001))
+@pytest.mark.slow
 def test_rows_that_are_read_again_in_every_phase(columns):
     case = softmax("float32", 54, columns)
     (mapping,) = schedule_of(the_kernel(case.module, A100)).parts

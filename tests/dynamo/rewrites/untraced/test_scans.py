@@ -45,6 +45,7 @@ def inputs(length, **how):
 
 
 @pytest.mark.parametrize("length", [1, 7, pytest.param(33, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_scans_are_ours(length):
     given = inputs(length)
     compiled = torch.compile(recurrence, backend="tvm_stitch", options=EXECUTOR)

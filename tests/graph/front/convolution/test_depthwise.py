@@ -51,6 +51,7 @@ def test_convolutions(dtype, last, shape, window, how):
         ((2, 5, 9, 8), (5, 3), {"filters": 3}),
     ],
 )
+@pytest.mark.slow
 def test_several_filters_a_channel(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
 

@@ -88,6 +88,7 @@ HOWS = [pytest.param(how, marks=pytest.mark.slow) if how == SLOW else how for ho
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("ceil", [False, True])
 @pytest.mark.parametrize("how", HOWS)
+@pytest.mark.slow
 def test_gradients(how, ceil, dtype):
     check(backward(dtype, (1, 3, 9, 7), how, ceil), POOLED[how], orders=2)
 
