@@ -84,7 +84,6 @@ def left(report):
 ADAMW = of_lists(torch.optim.AdamW, lr=0.1, capturable=True)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "make",
     [

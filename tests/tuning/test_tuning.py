@@ -174,10 +174,7 @@ def test_finals_are_replayed_as_well(path, tmp_path):
 # Going on
 
 
-@pytest.mark.parametrize(
-    "breaks_after",
-    [pytest.param(n, marks=pytest.mark.slow if n != 3 else ()) for n in (0, 3, 20, 25)],
-)
+@pytest.mark.parametrize("breaks_after", (0, 3, 20, 25))
 @pytest.mark.slow
 def test_an_interrupted_search_goes_on_as_if_it_had_not_been(path, tmp_path, breaks_after):
     whole = tmp_path / "whole.jsonl"

@@ -26,7 +26,6 @@ def _generated(first: int, count: int):
     return [_EVERY[i % len(_EVERY)](Random(1000 + i)) for i in range(first, first + count)]
 
 
-@pytest.mark.spread(5)
 @pytest.mark.parametrize(
     "first",
     [
@@ -34,7 +33,6 @@ def _generated(first: int, count: int):
         for first in range(0, _MODULES, _TOGETHER)
     ],
 )
-@pytest.mark.slow
 def test_generated_modules_agree_with_numpy(first):
     cases = _generated(first, _TOGETHER)
     for given in cases:

@@ -52,7 +52,6 @@ def test_json_and_text_are_one_module(path):
     )
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", _SAVED)
 @pytest.mark.slow
 def test_outputs_are_those_of_tvm_0_19(path):
@@ -68,7 +67,6 @@ def test_outputs_are_those_of_tvm_0_19(path):
             assert np.abs(have - want).max() <= 1e-5 * np.abs(want).max()
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", _SAVED)
 @pytest.mark.slow
 def test_parameters_can_be_bound(path):

@@ -91,7 +91,6 @@ IN_ROUNDS = (
 )
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", IN_ROUNDS)
 @pytest.mark.slow
 def test_rounds_of_rows_whose_number_only_run_time_knows(name):

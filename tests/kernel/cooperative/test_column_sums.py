@@ -76,7 +76,6 @@ def router(dtype: str, rows: int, columns: int) -> Case:
     return graph(dtype, [(rows, columns)], build, expected)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows, columns", [(2200, 60), (1031, 33), (300, 128), (97, 5)])
 @pytest.mark.slow
 def test_softmax_of_short_rows_and_its_column_means(rows, columns):
@@ -127,7 +126,6 @@ def test_a_row_that_takes_a_whole_block(device):
     check(both_ways("float32", 6, 8192), orders=2)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.slow
 def test_very_long_rows_are_worked_on_in_pieces(dtype, device):

@@ -103,6 +103,18 @@ def test_no_thread_is_idle_beside_partials_of_groups():
     check(case, options=TOGETHER, orders=2)
 
 
+@pytest.mark.parametrize(
+    "dtype, sizes",
+    [("float16", (1, 4096, 32, 10)), ("float16", (8, 1024, 32, 20)), ("float32", (4, 2304, 8, 5))],
+)
+def test_long_rows_of_partials_are_no_reason_for_more_kernels(monkeypatch, dtype, sizes):
+    """A warp is too little for them: then blocks have a power of two of threads."""
+    monkeypatch.setattr(transform, "device_of", device_of)
+    programs, schedule = programs_of(group_norm(dtype, *sizes))
+    assert any(program.space.row_segment is None for program in programs)
+    assert schedule.block_threads == 512
+
+
 def test_gradients_of_overlapping_windows_are_found_once():
     """Which of two places an element comes from, memory says: then a round reads what was found."""
     rows, columns = 200, 48

@@ -194,7 +194,6 @@ def over_column_sums(dtype: str, shape: tuple[int, int]) -> Case:
     return graph_of([(shape, dtype, None)], build, expected)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(4000, 33), (777, 300), (1600, 96), (264, 1027)])
 @pytest.mark.slow

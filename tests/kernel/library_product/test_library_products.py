@@ -266,7 +266,6 @@ def test_the_depth_of_a_few_rows_is_divided_as_of_one_matrix(cheap, rows, depth,
         assert verified.ok, str(verified)
 
 
-@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ending", ["", "scale residual bias ReLU", "bias GELU"])
 @pytest.mark.slow

@@ -34,9 +34,7 @@ def named(tiles: Tiles) -> str:
     return f"{tiles.rows}x{tiles.columns}x{tiles.stages}{'-swapped' * tiles.swapped}"
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("tiles", ALL_TILES, ids=named)
-@pytest.mark.slow
 def test_every_size_of_tiles(tiles, monkeypatch):
     with_tiles(monkeypatch, tiles)
     dtype = HALVES[ALL_TILES.index(tiles) % 2]

@@ -32,7 +32,7 @@ from tvm_stitch.kernel.cooperative.rounds import CROSSING
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.kernel.rows.vector_width import vector_width, vectors_of_rows
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
@@ -45,6 +45,8 @@ SECTOR_VECTORS = 4  # of a piece of a row, or a multiple of them
 VECTORS = 2  # of a row that is reduced, as where it is summed over in a kernel of its own
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 ALONE_BATCH = 2  # the same where registers are left for one block: more is code without end
+# Of a row that a warp reduces, for each lane: more would take the registers of other blocks.
+LANE_ELEMENTS, LANE_VECTORS = 16, 8
 MANY_ROWS = 1024  # of a segment of which nobody says how many it has
 
 
@@ -52,12 +54,12 @@ def round_threads(programs: Sequence[Program]) -> int:
     """Threads of a block for all of these rounds: as many as leave none of them idle.
 
     Channels are rarely a power of two: of 144 halves, 32 threads a row would have 18 vectors. Where
-    there are rows of few elements as well, such as partials of groups, a warp has one of these.
+    there are short rows as well, such as partials of groups, a warp has one of these.
     """
     in_segments = [program for program in programs if program.space.row_segment is not None]
-    others = [_size(program) for program in programs if program.space.row_segment is None]
+    others = [program for program in programs if program.space.row_segment is None]
     largest = max(map(_size, programs))
-    if any(size > CROSSING * largest for size in others):
+    if not all(_suits_warps(program, largest) for program in others):
         return ROUND_THREADS
     if any(program.row_reductions for program in in_segments):
         return ROUND_THREADS
@@ -66,6 +68,15 @@ def round_threads(programs: Sequence[Program]) -> int:
         if all(_busy_threads(*share, threads) for share in shares):
             return threads
     return ROUND_THREADS
+
+
+def _suits_warps(program: Program, largest: int) -> bool:
+    """Whether rows are few and short enough for a warp each."""
+    columns = constant(program.space.columns)
+    if columns is None or _size(program) > CROSSING * largest:
+        return False
+    vector, _ = vectors_of_rows(program, columns)
+    return columns <= WARP * min(LANE_ELEMENTS, LANE_VECTORS * vector)
 
 
 def _size(program: Program) -> int:

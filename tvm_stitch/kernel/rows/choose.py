@@ -355,8 +355,8 @@ def in_round(program: Program, mapping: Rows, threads: int) -> Rows:
     each = min(mapping.threads, threads) if divides == threads else divides
     idle = idle_threads(program, each, mapping.vector) if mapping.idle else 0
     own = replace(mapping, threads=each, rows=threads // each, idle=idle, min_blocks_per_sm=0)
-    own = replace(own, steps=-(-mapping.reach // (own.working * own.vector)))
-    return _in_more_hands(program, own, registers_left(2 * threads), _at_once)
+    steps = mapping.steps and steps_of(own, constant(program.space.columns) or mapping.capacity)
+    return _in_more_hands(program, replace(own, steps=steps), registers_left(2 * threads), _at_once)
 
 
 def _kept(program: Program, mapping: Rows) -> int:
@@ -373,8 +373,8 @@ def _at_once(program: Program, mapping: Rows) -> int:
 def _in_more_hands(
     program: Program, mapping: Rows, most: int, needed: Callable[[Program, Rows], int]
 ) -> Rows:
-    """With more threads a row, as long as a block has several rows and too few registers."""
-    while mapping.rows > 1 and needed(program, mapping) > most:
+    """With more threads a row while registers are too few; a block stays as large as it is."""
+    while mapping.rows % 2 == 0 and needed(program, mapping) > most:
         own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
         mapping = replace(mapping, threads=own, rows=rows, steps=steps)
     return mapping

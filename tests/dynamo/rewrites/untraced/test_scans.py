@@ -44,7 +44,7 @@ def inputs(length, **how):
     return [torch.randn(3, length, 5, 4, **how) for _ in range(3)]
 
 
-@pytest.mark.parametrize("length", [1, 7, pytest.param(33, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [1, 7, 33])
 @pytest.mark.slow
 def test_scans_are_ours(length):
     given = inputs(length)

@@ -39,7 +39,6 @@ def test_convolutions(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(

@@ -84,11 +84,9 @@ SLOW = ((3, 2), (3, 4), (1, 0))
 HOWS = [pytest.param(how, marks=pytest.mark.slow) if how == SLOW else how for how in POOLED]
 
 
-@pytest.mark.spread(4)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("ceil", [False, True])
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.slow
 def test_gradients(how, ceil, dtype):
     check(backward(dtype, (1, 3, 9, 7), how, ceil), POOLED[how], orders=2)
 
