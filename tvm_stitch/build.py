@@ -24,7 +24,7 @@ from tvm_stitch.graph.front.attention import LibraryAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.convolution import (
     ConvolutionProducts,
-    DepthwiseWeights,
+    DirectWeights,
     LibraryConvolutions,
 )
 from tvm_stitch.graph.front.empty import WithoutElements
@@ -110,7 +110,7 @@ def stitch_passes(
         LongSums(),
         ConvolutionProducts(),
         *_library_passes(target, options, asked),
-        DepthwiseWeights(),
+        DirectWeights(),
         *dump.relax(),
         settling.Decompose(),
         *between,

@@ -20,7 +20,7 @@ from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.frontend.torch.ops.images.products import becomes_product
 from tvm_stitch.frontend.torch.ops.product import is_outer
-from tvm_stitch.graph.front.convolution import has_own_filters
+from tvm_stitch.graph.front.convolution import becomes_direct
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
@@ -189,7 +189,7 @@ def _librarys_convolution(
     name = operator_name(node.target)
     if name not in ("convolution", "convolution_backward"):
         return None
-    if name == "convolution" and (_is_depthwise(node) or _is_product(node, result, libraries)):
+    if name == "convolution" and (_is_direct(node) or _is_product(node, result, libraries)):
         return None
     if result.dtype not in libraries.convolutions:
         return Refused("a library's kernel is faster")
@@ -212,12 +212,12 @@ def _is_product(node: fx.Node, result: torch.Tensor, libraries: Libraries) -> bo
     return (result.dtype in _HALVES or result.dtype in libraries.products) and is_product(node)
 
 
-def _is_depthwise(node: fx.Node) -> bool:
+def _is_direct(node: fx.Node) -> bool:
     """Whether a convolution becomes stages, which need no library."""
     images, weight = (node.args[place].meta["val"] for place in (0, 1))
     transposed, groups = node.args[6], node.args[8]
     filters, depth, *window = weight.shape
-    is_written_out = has_own_filters(groups, images.shape[1], filters, depth, window)
+    is_written_out = becomes_direct(groups, images.shape[1], filters, depth, window)
     return is_written_out and len(window) in (1, 2) and not transposed
 
 

@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
+from tvm_stitch.stages.visit import walked
 
 NARROW, WIDE = "int32", "int64"
 MOST_NARROW = (1 << 31) - 1
@@ -111,3 +112,17 @@ def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
         found.append(flat if outermost else tirx.floormod(flat, extent))
         flat = tirx.floordiv(flat, extent)
     return tuple(reversed(found))
+
+
+def divisions(index: Expr) -> int:
+    """How many divisions an index takes."""
+    if isinstance(index, (tirx.Var, tirx.IntImm)):
+        return 0
+    count = 0
+
+    def visit(node: Expr) -> None:
+        nonlocal count
+        count += type(node).__name__ in ("FloorDiv", "FloorMod")
+
+    walked(index, (ir.Expr, visit))
+    return count

@@ -18,7 +18,7 @@ from tvm.tirx import IterVar
 
 from tvm_stitch.stages import linear
 from tvm_stitch.stages.extremes import EXTREMES, extreme_of
-from tvm_stitch.stages.indices import counted_in_int64
+from tvm_stitch.stages.indices import counted_in_int64, divisions
 from tvm_stitch.stages.stage import (
     COMBINERS,
     Expr,
@@ -26,6 +26,7 @@ from tvm_stitch.stages.stage import (
     Stage,
     Var,
     as_int64,
+    bind_axes,
     buffer_shape,
     constant,
     dtype_of,
@@ -34,6 +35,7 @@ from tvm_stitch.stages.stage import (
     product,
 )
 from tvm_stitch.stages.symbolic_analyzer import analyzer_of
+from tvm_stitch.stages.visit import mapped
 
 
 def outputs_of(func: tirx.PrimFunc, stages: tuple[Stage, ...]) -> tuple[Var, ...]:
@@ -121,7 +123,24 @@ def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
 def _as_element(stage: Stage) -> Stage | Refused:
     if any(read.buffer == stage.output for read in stage.reads):
         return Refused(f"block {stage.name} updates its output in place")
+    if any(constant(extent) == 1 for extent in stage.extents):
+        return replace(stage, value=_without_unit_axes(stage))
     return stage
+
+
+def _without_unit_axes(stage: Stage) -> Expr:
+    """A stage's value whose places are as simple as they are where such axes are 0.
+
+    TVM's reshapes divide by rows and columns what they would find undivided then.
+    """
+    analyzer = bind_axes(stage)
+
+    def simple(load: Expr) -> Expr:
+        if not any(map(divisions, load.indices)):
+            return load
+        return load.source[tuple(map(analyzer.simplify, load.indices))]
+
+    return mapped(stage.value, (tvm.ir.TensorLoad, simple))
 
 
 def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | Refused:

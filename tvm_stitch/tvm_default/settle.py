@@ -20,7 +20,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
 from tvm_stitch.graph.back.launches import nests, outside_calls
 from tvm_stitch.graph.back.merged_groups import Chooser, MergedGroup, refused_groups
-from tvm_stitch.graph.front.convolution import has_depthwise
+from tvm_stitch.graph.front.convolution import has_direct
 from tvm_stitch.graph.front.decompose import Decomposed, decomposed
 from tvm_stitch.graph.front.functions.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
@@ -219,7 +219,7 @@ class _Way:
         A library wants other layouts: a group norm before a convolution of 8 x 320 x 64 x 64 halves
         takes an H200 1742 us by TVM, 60 with transposes. Depthwise ones want transposed weights.
         """
-        if CONVOLUTION in outside_calls(self.source) or has_depthwise(self.source):
+        if CONVOLUTION in outside_calls(self.source) or has_direct(self.source):
             return True
         return self.settling.options.largest_kernel < Options().largest_kernel
 

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx, topi
 
 from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
-from tvm_stitch.graph.front.convolution.depthwise import CONVOLUTIONS, legalize_convolution
+from tvm_stitch.graph.front.convolution.direct import CONVOLUTIONS, legalize_convolution
 from tvm_stitch.graph.front.empty import FewerLoops
 from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
 from tvm_stitch.graph.front.functions.take import legalize_take

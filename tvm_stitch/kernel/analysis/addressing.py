@@ -222,6 +222,9 @@ class Frame:
 
     def distance(self, index: Expr, other: Expr, vector: int) -> int | None:
         """By how much one address is behind another for the first column of any vector."""
+        (base, offset), (bases, offsets) = _with_offset(index), _with_offset(other)
+        if tvm_ffi.structural_equal(base, bases):  # as of most of a window, of which all are asked
+            return offset - offsets
         analyzer, quotient, _lane = self._vector(vector)
         first = {COLUMN: quotient * vector}
         return constant(analyzer.simplify(substitute(index, first) - substitute(other, first)))
@@ -324,6 +327,15 @@ class Frame:
     def _in_pieces(self, index: Expr) -> bool:
         """Whether neighbours lie side by side, up to where the index breaks."""
         return self.contiguous(index, 8) or self.contiguous(index, 4)
+
+
+def _with_offset(index: Expr) -> tuple[Expr, int]:
+    """An index without the number that is added to it, and that number."""
+    if isinstance(index, tirx.Add | tirx.Sub):
+        offset = constant(index.b)
+        if offset is not None:
+            return index.a, offset if isinstance(index, tirx.Add) else -offset
+    return index, 0
 
 
 @memoized

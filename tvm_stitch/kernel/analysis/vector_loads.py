@@ -92,6 +92,14 @@ class VectorLoad:
         return any(address.of_row for address in self.serves)
 
     @property
+    def is_of_one_address(self) -> bool:
+        """Whether lanes read what lies side by side at one address, under its condition alone."""
+        if self.otherwise is not None or len(self.serves) > 1 or len(self.accesses) > 1:
+            return False
+        slots = list(self.slots.values())
+        return self.size == self.lanes and not self.before and slots[0].same_as(LANE)
+
+    @property
     def has_ends(self) -> bool:
         """Whether its first or last elements are not loaded."""
         first, last = self.accesses[0], self.accesses[-1]

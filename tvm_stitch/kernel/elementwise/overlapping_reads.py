@@ -134,7 +134,7 @@ class Tile:
         Of a column, TVM does not see that the lines of a group lie in one image and row of it.
         """
         origin = load.address.origin
-        if origin is None or load.otherwise is not None or load.size != load.lanes:
+        if origin is None or not load.is_of_one_address:
             return None, {}
         (stage, read), lines = origin, self._lines
         if tuple(map(constant, stage.extents[-2:])) != (lines.across, lines.inner):

@@ -19,7 +19,7 @@ from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages import linear
-from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.stages.indices import divisions, unflatten
 from tvm_stitch.stages.linear import Position
 from tvm_stitch.stages.memoized import remembered, remembered_for_copies
 from tvm_stitch.stages.op_pattern import distinct_loads
@@ -261,7 +261,7 @@ class _SpacePlacing(Placing):
         for number, read in enumerate(stage.reads):
             if read.key in known and not read.nested:
                 found.append(known[read.key])
-            elif max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
+            elif max(map(divisions, read.load.indices), default=0) > MAX_DIVISIONS:
                 return number
             else:
                 found.append(look(number, read))
@@ -362,11 +362,7 @@ def _simplified(read: Read, analyzer: tvm.sym.Analyzer) -> tuple[Expr, ...]:
     second row on, (row + 255) % 256 is row - 1."""
     # Indices that are read from memory may be of int32, which axes are not.
     found = tuple(as_int64(analyzer.simplify(index)) for index in read.load.indices)
-    if (
-        not read.guarded
-        or isinstance(analyzer, SymbolicAnalyzer)
-        or not any(map(_divisions, found))
-    ):
+    if not read.guarded or isinstance(analyzer, SymbolicAnalyzer) or not any(map(divisions, found)):
         return found
 
     def known(part: Expr) -> Expr:
@@ -383,17 +379,4 @@ def _simplified(read: Read, analyzer: tvm.sym.Analyzer) -> tuple[Expr, ...]:
 
     with analyzer.constraint_scope(analyzer.simplify(read.guard)):  # of negations it learns nothing
         pairs = zip(read.load.indices, found, strict=True)
-        return tuple(narrowed(index) if _divisions(plain) else plain for index, plain in pairs)
-
-
-def _divisions(index: Expr) -> int:
-    if isinstance(index, (tirx.Var, tirx.IntImm)):
-        return 0
-    count = 0
-
-    def visit(node: Expr) -> None:
-        nonlocal count
-        count += type(node).__name__ in ("FloorDiv", "FloorMod")
-
-    walked(index, (tvm.ir.Expr, visit))
-    return count
+        return tuple(narrowed(index) if divisions(plain) else plain for index, plain in pairs)

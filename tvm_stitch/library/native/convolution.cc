@@ -113,7 +113,9 @@ class Way {
     // The heuristics sometimes begin with kernels for float32: 16 x 112 x 14 x 14 halves by 1 x 1 to
     // 672 with a bias and ReLU took 34 us on an H200, by tensor cores 9.
     const bool is_ieee = tensors_[0].type == DATA_FLOAT && !convolution.tf32;
-    wanted_.tensor_cores = !is_ieee && convolution.groups == 1;
+    // Of one channel they multiply seven zeros for each number.
+    const bool is_flat = convolution.what == kForward && tensors_[0].extents[1] == 1;
+    wanted_.tensor_cores = !is_ieee && convolution.groups == 1 && !is_flat;
     wanted_.without = {NUMERICAL_NOTE_NONDETERMINISTIC};
     // Those that have this note forward are as exact, and twice as fast for images of 3 channels.
     if (convolution.what != kForward) {

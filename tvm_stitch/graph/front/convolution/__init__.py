@@ -1,14 +1,14 @@
-"""Convolutions: which a library computes, in what layout, with what behind them; depthwise ones.
+"""Convolutions: which a library computes, in what layout, with what behind them; direct ones.
 
 Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN in place of
-convolutions, but for those that are products of matrices, and depthwise ones of few taps, which
+convolutions, but for those that are products of matrices, and direct ones of few taps, which
 become stages. Must not know how the library is found or called.
 """
 
-from tvm_stitch.graph.front.convolution.depthwise import (
-    DepthwiseWeights,
-    has_depthwise,
-    has_own_filters,
+from tvm_stitch.graph.front.convolution.direct import (
+    DirectWeights,
+    becomes_direct,
+    has_direct,
 )
 from tvm_stitch.graph.front.convolution.products import (
     ConvolutionProducts,
@@ -19,10 +19,10 @@ from tvm_stitch.graph.front.convolution.rewrite import LibraryConvolutions
 
 __all__ = [
     "ConvolutionProducts",
-    "DepthwiseWeights",
+    "DirectWeights",
     "LibraryConvolutions",
     "are_side_by_side",
-    "has_depthwise",
-    "has_own_filters",
+    "becomes_direct",
+    "has_direct",
     "is_product",
 ]

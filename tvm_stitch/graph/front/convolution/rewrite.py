@@ -2,7 +2,7 @@
 
 In: a Relax module before decomposition, and which convolutions are taken. Out: the module with
 calls of destination-passing packed functions, and for every other convolution why it is none, but
-for those that are written out (see depthwise).
+for those that are written out (see direct).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tvm_stitch.graph.front.convolution.choose import (
     convolutions_of,
     is_convolution,
 )
-from tvm_stitch.graph.front.convolution.depthwise import is_depthwise
+from tvm_stitch.graph.front.convolution.direct import is_direct
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
 from tvm_stitch.graph.front.convolution.rounded import rounded_at_once
@@ -121,7 +121,7 @@ def _chains(block: relax.DataflowBlock, tell: Heard, tf32: bool) -> list[Fused]:
     found: list[Fused] = []
     taken: set[relax.Var] = set()  # the sum of two convolutions is the first one's alone
     for binding in block.bindings:
-        if not isinstance(binding, relax.VarBinding) or is_depthwise(binding.value):
+        if not isinstance(binding, relax.VarBinding) or is_direct(binding.value):
             continue
         if is_convolution(binding.value):
             convolution = convolution_of(binding.value, tf32)

@@ -1,8 +1,9 @@
-"""Depthwise convolutions of few taps are stages of what is around them, and right."""
+"""Convolutions of few products an element are stages of what is around them, and right."""
 
 import numpy as np
 import pytest
 from check import DTYPES, check, primfuncs
+from convolved import convolved as of_channels_first
 from depthwise import WEIGHTS, convolved, depthwise
 from library_stand_in import stand_in
 from tvm import tirx
@@ -10,7 +11,7 @@ from tvm.relax import op
 from zoo import graph
 
 from tvm_stitch.graph.back.launches import outside_calls
-from tvm_stitch.graph.front.convolution.depthwise import is_depthwise
+from tvm_stitch.graph.front.convolution.direct import is_direct
 from tvm_stitch.library import locate
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -53,6 +54,37 @@ def test_convolutions(dtype, last, shape, window, how):
 @pytest.mark.slow
 def test_several_filters_a_channel(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "weight", "how"),
+    [
+        ((3, 1, 1000), (1, 1, 5), {"padding": 2}),  # attention of channels
+        ((5, 1, 33), (1, 1, 9), {"padding": 4}),
+        ((2, 2, 14, 14), (1, 2, 7, 7), {"padding": 3}),  # attention of places
+        ((2, 3, 15, 31), (1, 3, 3, 3), {"padding": 1, "strides": 2}),
+        ((1, 1, 28, 56), (64, 1, 7, 7), {"padding": 3, "strides": 2}),
+        ((2, 1, 400), (24, 1, 10), {"strides": 5}),  # of speech
+        ((1, 1, 7, 9), (3, 1, 3, 3), {"dilation": 2, "padding": 2}),
+    ],
+)
+def test_one_channel_or_one_filter(dtype, shape, weight, how):
+    """Without groups: every filter reads all channels."""
+    rank = len(shape) - 2
+    names = "strides", "padding", "dilation"
+    sides = [(how.get(name, int(name != "padding")),) * rank for name in names]
+    convolution = getattr(op.nn, f"conv{rank}d")
+
+    def build(emit, x, w):
+        return emit(op.sigmoid(emit(convolution(x, w, **dict(zip(names, sides, strict=True))))))
+
+    def expected(x, w):
+        return 1 / (1 + np.exp(-of_channels_first(x, w, *sides, 1)))
+
+    case = graph(dtype, [shape, weight], build, expected)
+    assert is_direct(case.module["main"].body.blocks[0].bindings[0].value)
+    check(case)
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -100,6 +132,7 @@ def test_sequences(dtype, length):
         ((16, 1, 9, 9), 16, True),
         ((16, 1, 65, 1), 16, True),
         ((16, 1, 15, 15), 16, False),  # too many taps
+        ((1, 16, 3, 3), 1, False),  # of many channels
     ],
 )
 def test_which_are_written_out(weight, groups, written):
@@ -108,7 +141,7 @@ def test_which_are_written_out(weight, groups, written):
 
     case = graph("float16", [(1, 16, 12, 12), weight], build, lambda x, _w: x)
     (binding,) = case.module["main"].body.blocks[0].bindings[:1]
-    assert is_depthwise(binding.value) == written
+    assert is_direct(binding.value) == written
 
 
 def test_the_library_is_not_asked(monkeypatch):
@@ -116,7 +149,7 @@ def test_the_library_is_not_asked(monkeypatch):
     with stand_in(monkeypatch, locate.CUDNN):
         case = depthwise((2, 14, 14, 16), (3, 3), last=False, weights="OIHW")
         assert not outside_calls(stitched_for_cpu(case.module, target))
-        assert any("depthwise_conv2d" in name for name in primfuncs(case.module))
+        assert any("direct_conv2d" in name for name in primfuncs(case.module))
 
 
 def test_convolutions_that_are_joined_are_kernels_of_their_own():
@@ -138,4 +171,4 @@ def test_convolutions_that_are_joined_are_kernels_of_their_own():
     shapes = [(2, 16, 16, 36), (1, 11, 12, 1), (11, 1, 12, 1)]
     check(graph("float16", shapes, build, expected), kernels=None)
     names = list(primfuncs(graph("float16", shapes, build, expected).module))
-    assert not any("concat" in name and "depthwise" in name for name in names)
+    assert not any("concat" in name and "direct" in name for name in names)

@@ -1,9 +1,9 @@
-"""Depthwise convolutions, written out: a sum of products for each element.
+"""Direct convolutions, of few products an element: a sum of products, written out.
 
-In: a call of one of Relax's convolutions that has a filter of its own for every channel. Out: its
-TIR, for LegalizeOps: one element-wise stage per row of the window, so that the ILP joins it with
-what is element-wise around it, where a library's kernel writes its result for others to read. Knows
-no kernel.
+In: a call of one of Relax's convolutions that has filters of its own for every channel (depthwise,
+or over a single channel), or a single filter over few channels. Out: its TIR, for LegalizeOps: one
+element-wise stage per row of the window, so that the ILP joins it with what is element-wise around
+it, where a library's kernel writes its result for others to read. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from tvm_stitch.stages.stage import constant
 
 CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2))
 MOST_OF_SEVERAL = 64
-"""Taps where a channel has several filters: cuDNN launches a kernel for each channel then."""
+"""Taps where a channel has several filters: cuDNN launches a kernel for each channel then, and of
+one channel its tensor cores multiply seven zeros for each number."""
 MOST_OF_ONE = 169
 """Taps where it has one: behind that, writing them out takes longer than it is worth."""
+MOST_CHANNELS = 3
+"""Channels that a single filter reads."""
 CUDNNS = (7, 7)
 """Of windows that are not soon written, the one that cuDNN has a kernel for which is as fast."""
 
 
-def is_depthwise(call: Expr) -> bool:
+def is_direct(call: Expr) -> bool:
     """Whether an expression is such a convolution, of few enough taps."""
     if name_of(call) not in CONVOLUTIONS or not all(map(has_shape, (*call.args, call))):
         return False
@@ -51,44 +54,46 @@ def is_depthwise(call: Expr) -> bool:
     sizes = dict(zip(weight, map(constant, shape_of(call.args[1])), strict=True))
     channels = constant(shape_of(call.args[0])[data.index("C")])
     window = [sizes[axis] for axis in spatial_axes(weight)]
-    return has_own_filters(int(call.attrs.groups), channels, sizes["O"], sizes["I"], window)
+    return becomes_direct(int(call.attrs.groups), channels, sizes["O"], sizes["I"], window)
 
 
-def has_own_filters(
+def becomes_direct(
     groups: int,
     channels: int | None,
     filters: int | None,
     depth: int | None,
     window: Sequence[int | None],
 ) -> bool:
-    """Whether every channel has filters of its own, of few taps; what is None is not known yet."""
-    if groups <= 1 or groups != channels or depth != 1 or filters is None:
+    """Whether few products make an element; what is None is not known yet."""
+    if channels is None or depth is None or filters is None or groups * depth != channels:
         return False
-    taps = prod(size or MOST_OF_ONE + 1 for size in window)
+    taps = depth * prod(size or MOST_OF_ONE + 1 for size in window)
+    if depth != 1:
+        return groups == filters == 1 and depth <= MOST_CHANNELS and taps <= MOST_OF_ONE
     if filters != channels:
         return taps <= MOST_OF_SEVERAL
     return taps <= MOST_OF_ONE and tuple(window) != CUDNNS
 
 
-def has_depthwise(mod: tvm.IRModule) -> bool:
-    """Whether a module has any."""
-    return any(map(is_depthwise, convolutions_of(mod)))
+def has_direct(mod: tvm.IRModule) -> bool:
+    """Whether a module has any of them."""
+    return any(map(is_direct, convolutions_of(mod)))
 
 
 def legalize_convolution(builder: relax.BlockBuilder, call: Call) -> Expr:
     """The sum of products, if it is such a convolution; what TVM makes of it elsewhere."""
-    if not is_depthwise(call):
+    if not is_direct(call):
         return call.op.get_attr("FLegalize")(builder, call)
-    depthwise = _Depthwise(call)
-    hint = f"depthwise_{call.op.name.rpartition('.')[2]}"
-    return builder.call_te(depthwise.convolved, *call.args, primfunc_name_hint=hint)
+    direct = _Direct(call)
+    hint = f"direct_{call.op.name.rpartition('.')[2]}"
+    return builder.call_te(direct.convolved, *call.args, primfunc_name_hint=hint)
 
 
 def _rounded(total: te.Tensor, dtype: str, *at: Expr) -> Expr:
     return total(*at).astype(dtype)
 
 
-class _Depthwise:
+class _Direct:
     """One such convolution in TIR."""
 
     def __init__(self, call: Call) -> None:
@@ -97,7 +102,8 @@ class _Depthwise:
         self._axes = [self._data.index(axis) for axis in spatial_axes(self._data)]
         extents = dict(zip(self._weight, shape_of(call.args[1]), strict=True))
         sizes, attrs = [extents[axis] for axis in spatial_axes(self._data)], call.attrs
-        self._filters = int(extents["O"]) // int(attrs.groups)  # of each channel
+        self._filters = int(extents["O"]) // int(attrs.groups)  # of each group
+        self._depth = int(extents["I"])
         how = zip(sizes, attrs.strides, attrs.padding, attrs.dilation, strict=False)
         self._sides = [Windows(*map(int, each)) for each in how]  # padding's first are those before
 
@@ -107,7 +113,8 @@ class _Depthwise:
         Lines lie along the last axis on which the window is longer than one.
         """
         sums: list[te.Tensor] = []
-        taps = list(product(*(range(side.size) for side in self._sides)))
+        window = (range(side.size) for side in self._sides)
+        taps = list(product(range(self._depth), *window))
         length = next((side.size for side in reversed(self._sides) if side.size > 1), 1)
         for start in range(0, len(taps), length):
             added = self._sum(image, weight, taps[start : start + length], sums[-1:])
@@ -135,33 +142,34 @@ class _Depthwise:
         wide = ACCUMULATORS[str(image.dtype)]
         place, inside = [*at], []
         channels = self._data.index("C")
-        place[channels] = at[channels] // self._filters
-        for axis, side, step in zip(self._axes, self._sides, taps, strict=True):
+        depth, *steps = taps
+        place[channels] = at[channels] // self._filters * self._depth + depth
+        for axis, side, step in zip(self._axes, self._sides, steps, strict=True):
             place[axis] = side.element(at[axis], step)
             inside += [place[axis] >= 0, place[axis] < image.shape[axis]]
-        known = {"O": at[channels], "I": 0}
-        known |= dict(zip(spatial_axes(self._data), taps, strict=True))
+        known = {"O": at[channels], "I": depth}
+        known |= dict(zip(spatial_axes(self._data), steps, strict=True))
         factor = weight(*(known[axis] for axis in self._weight)).astype(wide)
         own = tirx.if_then_else(tirx.all(*inside), image(*place).astype(wide), tirx.const(0, wide))
         return own * factor
 
 
-def DepthwiseWeights() -> tvm.transform.Pass:
+def DirectWeights() -> tvm.transform.Pass:
     """Weights by tap and channel where channels are last, as a vector of channels reads them."""
 
-    @tvm.transform.module_pass(opt_level=0, name="DepthwiseWeights")
-    def depthwise_weights(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
-        if not has_depthwise(mod):
+    @tvm.transform.module_pass(opt_level=0, name="DirectWeights")
+    def direct_weights(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
+        if not has_direct(mod):
             return mod
         return relax.transform.Normalize()(in_blocks(mod, _with_taps_outermost))
 
-    return depthwise_weights
+    return direct_weights
 
 
 def _with_taps_outermost(block: relax.DataflowBlock) -> relax.DataflowBlock:
     bindings: list[relax.Binding] = []
     for binding in block.bindings:
-        order = _order(binding.value) if is_depthwise(binding.value) else None
+        order = _order(binding.value) if is_direct(binding.value) else None
         if order is not None:
             weights = relax.op.permute_dims(binding.value.args[1], order)
             bindings.append(as_variable(f"{binding.var.name}_by_tap", weights))
