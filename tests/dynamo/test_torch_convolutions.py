@@ -223,6 +223,40 @@ def test_depthwise_ones_need_no_library(dtype):
     assert not report.left and "convolution" in report.parts[0].operators
 
 
+class ChannelAttention(nn.Module):
+    """ECA: channels weighted by a convolution along them of their means."""
+
+    def __init__(self):
+        super().__init__()
+        self.along = nn.Conv1d(1, 1, 5, padding=2, bias=False)
+
+    def forward(self, x):
+        weights = self.along(x.mean((2, 3)).unsqueeze(1)).sigmoid()
+        return x * weights.reshape(*x.shape[:2], 1, 1)
+
+
+class PlaceAttention(nn.Module):
+    """CBAM's: places weighted by a convolution of their channels' mean and largest."""
+
+    def __init__(self):
+        super().__init__()
+        self.around = nn.Conv2d(2, 1, 7, padding=3, bias=False)
+
+    def forward(self, x):
+        seen = torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1)
+        return x * self.around(seen).sigmoid()
+
+
+@pytest.mark.parametrize("model", [ChannelAttention, PlaceAttention])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_attention_of_channels_and_of_places_asks_no_library(model, layout):
+    torch.manual_seed(0)
+    x = torch.randn(3, 16, 9, 8, dtype=torch.bfloat16).to(memory_format=layout)
+    report, launched = compiled(model().eval().bfloat16(), x)
+    assert not report.left and not any(part.failure for part in report.parts)
+    assert all("stitched" in name for name in launched) and len(launched) <= 3, launched
+
+
 def test_products_that_may_be_tf32_are_pytorchs_convolutions_ours(monkeypatch):
     def products(precision):
         monkeypatch.setattr(torch, "get_float32_matmul_precision", precision)

@@ -48,6 +48,18 @@ def test_what_is_not_a_number_is_handed_on(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_limits_that_are_tensors(dtype):
+    """Either may be no number, or the least more than the most."""
+
+    def functions(x, low, high):
+        return x.clamp(low, high), x.clamp(min=low), x.clamp(max=high), x.clamp(high, low)
+
+    low, high = torch.tensor([-1.0, NAN, 1.5, 0.5]), torch.tensor([1.0, 1.0, -0.5, NAN])
+    check(functions, odd(dtype), low.to(dtype)[:, None], high.to(dtype)[:, None])
+    check(functions, odd(dtype), low.to(dtype)[0], high.to(dtype)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
 def test_what_is_not_a_number_is_not_taken_for_its_value(dtype):
     """Within a kernel TVM takes x == x for true, x - x and 0 * x for 0."""
 

@@ -82,6 +82,19 @@ def test_heads_of_attention(cheap, batch):
     assert verified.ok, str(verified)
 
 
+@pytest.mark.parametrize(("left", "right"), [((3, 2), (2,)), ((2,), (3, 2))])
+def test_a_batch_that_shares_the_matrices_of_another(cheap, left, right):
+    """A call for each of the shared matrices."""
+
+    def build(emit, x, y):
+        return emit(op.matmul(x, y))
+
+    case = graph("float32", [(*left, 33, 40), (*right, 40, 24)], build, lambda x, y: x @ y)
+    assert len(library_calls(case)) == 1
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+
+
 @pytest.mark.parametrize("ending", ["", "bias", "residual"])
 def test_rows_that_lie_in_several_matrices(cheap, ending):
     """The gradient of what a product of (batch, length, width) gave, which comes transposed."""

@@ -78,6 +78,20 @@ def test_a_product_for_each_entry(entries, monkeypatch):
     check(by_entries("bfloat16", entries, 33, 72, 40), orders=2)
 
 
+@pytest.mark.parametrize(("left", "right"), [((3, 2), (2,)), ((2,), (3, 2)), ((3, 1, 2), (2, 2))])
+def test_a_batch_that_shares_the_matrices_of_another(left, right, monkeypatch):
+    """Outer entries of one factor alone: as of heads, each with its own weights."""
+    with_tiles(monkeypatch, SMALL)
+
+    def build(emit, x, y):
+        return emit(op.nn.relu(projected(emit, x, y, "float16")))
+
+    shapes = [(*left, 33, 72), (*right, 72, 40)]
+    case = graph("float16", shapes, build, lambda x, y: np.maximum(x @ y, 0))
+    assert isinstance(product_of(case), TensorProduct)
+    check(case, orders=2)
+
+
 def test_rows_of_several_axes_are_rows():
     case = linear("float16", 20, 72, 264, 3)
     found = product_of(case)

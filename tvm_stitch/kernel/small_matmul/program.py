@@ -318,7 +318,8 @@ class _RowPlacing(Placing):
             computed = {r.key: r for r in stage.reads if r.buffer in self.producer}
             if not computed:
                 return own if load_of(stage.value) is None else stage
-            if any(self.producer[read.buffer].is_reduction for read in computed.values()):
+            is_reduced = any(self.producer[r.buffer].is_reduction for r in computed.values())
+            if is_reduced or len(computed) > MAX_INLINED:
                 break
             stage = with_inlined(stage, computed, self.producer)
         return own
@@ -330,6 +331,8 @@ class _RowPlacing(Placing):
             computed = [read for read in find_reads(value) if read.buffer in self.producer]
             if not computed:
                 return value
+            if len(computed) > MAX_INLINED:  # as of windows of windows: each level has many more
+                break
             for read in computed:
                 source = self.producer[read.buffer]
                 if source.is_reduction:

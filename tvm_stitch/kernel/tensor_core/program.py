@@ -218,8 +218,10 @@ def _product(
         loads, used = loads[::-1], used[::-1]
     left, right = used
     kinds = [(axis in left) + 2 * (axis in right) for axis in wide]
-    # First what both have, or none, then what is the left one's, at last what is the right one's.
-    order = [{0: 0, 3: 0, 1: 1, 2: 2}[kind] for kind in kinds]
+    # First what both have, or none, and what is further out, as where a batch shares the weights of
+    # its heads; then what is the left one's, at last what is the right one's.
+    outer = max((n for n, kind in enumerate(kinds) if kind in (0, 3)), default=-1)
+    order = [0 if n <= outer else kind for n, kind in enumerate(kinds)]
     if order != sorted(order) or {1, 2} - set(order):
         return Refused("a product that is none of rows by columns")
     entry, row, column = (

@@ -220,7 +220,7 @@ def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Convert
 def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number = None) -> Expr:
     """Not below low, then not above high, which counts where the two cross."""
     to, of = call.dtype, _comparable(call.dtype)
-    if is_float(of) and not (low is None or high is None or is_tensor(low) or is_tensor(high)):
+    if is_float(of) and not (low is None or high is None):
         # One after the other: of one within the other, TVM writes the element out in branches.
         return _clamp(call, _clamp(call, x, low), None, high)
     limits = [limit for limit in (low, high) if limit is not None]
@@ -229,18 +229,17 @@ def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number =
         remaining = iter(given)
         at_least, at_most = (larger, smaller) if is_float(of) else (tirx.max, tirx.min)
         if low is not None:
-            a = _limited(at_least, a, next(remaining), of)
-        return a if high is None else _limited(at_most, a, next(remaining), of)
+            a = _limited(at_least, a, next(remaining))
+        return a if high is None else _limited(at_most, a, next(remaining))
 
     return call.pointwise(compute, x, *limits, of=of, to=to)
 
 
-def _limited(choose: Callable[..., Any], a: Any, limit: Any, of: str) -> Any:
+def _limited(choose: Callable[..., Any], a: Any, limit: Any) -> Any:
     if isinstance(limit, tirx.FloatImm) and not isnan(limit.value):
         # What is not a number is beyond none, without being asked for it in a branch.
         return tirx.Select(a < limit if choose is larger else a > limit, limit, a)
-    chosen = choose(a, limit)
-    return tirx.Select(is_nan(limit), limit, chosen) if is_float(of) else chosen
+    return choose(a, limit)
 
 
 def _comparable(of: str) -> str:
