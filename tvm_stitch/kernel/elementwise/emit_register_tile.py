@@ -8,8 +8,8 @@ stage are in registers at a time, and the sums of all lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+import tvm
+from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Stride
 from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad
@@ -24,43 +24,43 @@ from tvm_stitch.kernel.elementwise.overlapping_reads import (
 )
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part
-from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.stages.stage import Expr, Stage, Var, element_bytes, substitute
+from tvm_stitch.kernel.rows.emit_vector import Step, in_turn
+from tvm_stitch.stages.stage import Expr, Var, constant, element_bytes, substitute
 
 
 def emit_register_tile(program: Program, mapping: RegisterTile, place: Place) -> Expr:
     """Write a part, line by line of each stage; the number of its blocks."""
-    tile, vectors = tile_of(program, mapping.lines, mapping.vector), dict[object, Var]()
-    parts = [LinePart(tile, line, vectors, program, mapping, place) for line in range(tile.count)]
+    tile = tile_of(program, mapping.lines, mapping.vector)
+    position = LinePosition(tile, 0, program, mapping, place)
+    (steps,) = position.steps()
+    with place.writer.when(position.exists(int64(0), steps.guard)):
+        if tile.last == tile.count:
+            _emit_lines(tile, tile.count, program, mapping, place)
+        else:
+            is_last = position.placed(tile.is_last)
+            for condition, lines in ((tirx.Not(is_last), tile.count), (is_last, tile.last)):
+                with place.writer.when(condition):
+                    _emit_lines(tile, lines, program, mapping, place)
+    return position.blocks
+
+
+def _emit_lines(
+    tile: Tile, count: int, program: Program, mapping: RegisterTile, place: Place
+) -> None:
+    """So many of a tile's lines."""
+    vectors = dict[object, Var]()
+    parts = [LinePart(tile, line, vectors, program, mapping, place) for line in range(count)]
     for part in parts:
         part.begin()
     (phase,) = parts[0].phases.phases
-    (steps,) = parts[0].position.steps()
     lines = [
-        Step(part, part.begin_phase(phase), phase.stages, int64(0), steps.guard) for part in parts
+        Step(part, part.begin_phase(phase), phase.stages, int64(0), Guard.NONE) for part in parts
     ]
-    with place.writer.when(lines[0].exists):
-        for stages, later in _in_turn(tile, phase.stages):
-            for line in lines:
-                line.compute(stages, later)
+    for stages, later in in_turn(phase.stages, lambda stage: tile.registers([stage])):
         for line in lines:
-            line.end()
-    return parts[0].position.blocks
-
-
-def _in_turn(
-    tile: Tile, stages: tuple[Stage, ...]
-) -> Iterator[tuple[tuple[Stage, ...], frozenset[Var]]]:
-    """Stages that load, each with those behind it that do not, and what is read of them later."""
-    groups: list[list[Stage]] = [[]]
-    for stage in stages:
-        if groups[-1] and tile.registers([stage]):
-            groups.append([])
-        groups[-1].append(stage)
-    for number, group in enumerate(groups):
-        behind = chain.from_iterable(groups[number + 1 :])
-        read = {read.buffer for stage in behind for read in stage.reads}
-        yield tuple(group), frozenset(read)
+            line.compute(stages, later)
+    for line in lines:
+        line.end()
 
 
 class LinePosition(Position):
@@ -73,6 +73,18 @@ class LinePosition(Position):
         group, piece = divided(place.block * mapping.threads + place.thread, tile.pieces)
         self._here = {GROUP: group, PIECE: piece}
         super().__init__(program.space, mapping, place)
+
+    @property
+    def blocks(self) -> Expr:
+        """Blocks that all groups take."""
+        each = self.mapping.threads
+        count = tirx.floordiv(self._tile.groups * self._tile.pieces + (each - 1), each)
+        return tvm.sym.Analyzer().simplify(count)
+
+    def _guard(self, step: int) -> Guard:
+        threads = constant(self._tile.groups * self._tile.pieces)
+        is_covered = threads is not None and threads % self.mapping.threads == 0
+        return Guard.NONE if is_covered else Guard.VECTOR
 
     def offset(self, step: Expr) -> Expr:
         """The column of the thread's vector."""

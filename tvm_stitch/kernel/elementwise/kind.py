@@ -195,7 +195,7 @@ def _register_tile(program: Program, mapping: RegisterTile) -> Iterator[str]:
     lines = find_lines(program)
     if lines is None:
         yield "a register tile, where lines share no reads"
-    elif mapping.lines < 1 or lines.across % mapping.lines:
+    elif not 1 <= mapping.lines <= lines.across:
         yield f"{mapping.lines} of {lines.across} lines at once"
     elif lines.inner % mapping.vector:
         yield f"lines of {lines.inner} elements in vectors of {mapping.vector}"

@@ -41,6 +41,7 @@ FEWEST = 3  # loads of a stage from one buffer, of which lines may share some
 SHARED = 0.75  # of the loads of single lines, at most so many are left
 OF_WINDOWS = 4  # conditions that a read of one may have: the ends of two axes
 LINES = (4, 7, 6, 5, 3, 2, 1)  # of a tile, the best first
+FEWEST_EXACT = 3  # if fewer divide the lines of an image, tiles at its end have fewer than others
 REGISTER_BYTES = 4
 # Which group of lines a thread has, and which piece of each: what positions are written in.
 GROUP, PIECE = tirx.Var("group", "int64"), tirx.Var("piece", "int64")
@@ -85,18 +86,41 @@ class Tile:
         self.pieces = lines.inner // vector
         self.memo: dict[Hashable, Any] = {}
 
+    @property
+    def _groups(self) -> int:
+        """Groups that the lines of an image fall into."""
+        return -(-self._lines.across // self.count)
+
+    @property
+    def last(self) -> int:
+        """Lines of the last group of an image."""
+        return self._lines.across - (self._groups - 1) * self.count
+
+    @property
+    def is_last(self) -> Expr:
+        """Whether a group is the last one of its image."""
+        return tirx.EQ(divided(GROUP, self._groups)[1], int64(self._groups - 1))
+
+    @cached_property
+    def groups(self) -> Expr:
+        """Groups of all images."""
+        images = tirx.floordiv(self._program.space.columns, self._lines.inner * self._lines.across)
+        return images * self._groups
+
     @cached_property
     def _analyzer(self) -> tvm.sym.Analyzer:
         analyzer = tvm.sym.Analyzer()
-        groups = tirx.floordiv(self._program.space.columns, self._lines.inner * self.count)
-        analyzer.bind(GROUP, tvm.ir.Range(int64(0), groups))
+        analyzer.bind(GROUP, tvm.ir.Range(int64(0), self.groups))
         analyzer.bind(PIECE, tvm.ir.Range(int64(0), int64(self.pieces)))
         return analyzer
 
     def column(self, line: int) -> Expr:
         """Of a line, the first that the thread has."""
-        first = (GROUP * self.count + line) * self._lines.inner
-        return first + PIECE * self.vector
+        row = GROUP * self.count + line
+        if self.last < self.count:
+            image, group = divided(GROUP, self._groups)
+            row = image * self._lines.across + group * self.count + line
+        return row * self._lines.inner + PIECE * self.vector
 
     def simplified(self, expr: Expr) -> Expr:
         """An expression of the group and the piece of threads that have any."""
@@ -139,7 +163,7 @@ class Tile:
         (stage, read), lines = origin, self._lines
         if tuple(map(constant, stage.extents[-2:])) != (lines.across, lines.inner):
             return None, {}
-        outer, group = divided(GROUP, lines.across // self.count)
+        outer, group = divided(GROUP, self._groups)
         axes = unflatten(outer, stage.axes[:-2], stage.extents[:-2])
         axes[stage.axes[-2]] = group * self.count + line
         axes[stage.axes[-1]] = PIECE * self.vector + lane
@@ -209,14 +233,21 @@ def lines_at_once(program: Program, vector: int, most_registers: int) -> Iterato
     if lines is None or lines.inner % vector:
         return
     alone = tile_of(program, 1, vector).registers(program.stages)
-    for count in LINES:
-        if lines.across % count == 0:
-            together = tile_of(program, count, vector)
-            needed = max(map(together.registers, ([stage] for stage in program.stages)))
-            # One line alone, too, where it loads more than fits: stage by stage.
-            shares = together.registers(program.stages) <= SHARED * count * alone
-            if (shares or alone > most_registers) and needed + count * vector <= most_registers:
-                yield count
+    for count in _counts(lines.across):
+        together = tile_of(program, count, vector)
+        needed = max(map(together.registers, ([stage] for stage in program.stages)))
+        # One line alone, too, where it loads more than fits: stage by stage.
+        shares = together.registers(program.stages) <= SHARED * count * alone
+        if (shares or alone > most_registers) and needed + count * vector <= most_registers:
+            yield count
+
+
+def _counts(across: int) -> list[int]:
+    """How many of the lines of an image a tile may have: no last one, or one that is half full."""
+    exact = [count for count in LINES if across % count == 0]
+    if exact[0] >= FEWEST_EXACT:
+        return exact
+    return [count for count in LINES if count < across and 2 * (across % count) >= count] + exact
 
 
 def _addresses(frame: Frame, stage: Stage) -> Iterator[Address]:

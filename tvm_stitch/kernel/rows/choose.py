@@ -47,8 +47,7 @@ BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 # 211 and 203; RMS norm of 131072 in 1050 with 8 blocks and 1073 with 4.
 _KB = 1024
 SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
-# With two weights, fewer blocks of more threads are better (WEIGHTED_COLUMNS), if there
-# are rows enough for all multiprocessors.
+# With two weights, fewer blocks of more threads are better (WEIGHTED_COLUMNS), if rows are enough.
 WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
 # Rows get more threads until this share of what a multiprocessor holds is there, which keeps its
 # memory busy. At a half, 4096 rows of 768 float32 would just miss it, and with twice the threads
@@ -262,7 +261,8 @@ def steps_of(mapping: Mapping, columns: int) -> int:
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
     """Whether a few blocks would work through long rows while most multiprocessors wait."""
     rows = program.rows_expected or device.multiprocessors
-    return columns >= cluster * LONG_COLUMNS and rows * cluster * 4 <= device.multiprocessors
+    own = max(cluster, 2) * LONG_COLUMNS  # a row of less is not worth an exchange
+    return columns >= own and rows * cluster * 4 <= device.multiprocessors
 
 
 def _clusters(problem: Problem[Program]) -> list[int]:

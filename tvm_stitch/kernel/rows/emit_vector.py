@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from tvm import tirx
 
@@ -20,6 +21,26 @@ from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of, replaced
 def by_lane(_step: Expr, lane: Expr) -> Expr:
     """Where a fragment of one vector has an element."""
     return lane
+
+
+# Vectors of 16 bytes that a thread has at once: of more, as of 5 x 5 windows before a norm, it
+# spilled a KB, and 13 where it had several rows.
+MOST_AT_ONCE = 16
+
+Turn = tuple[tuple[Stage, ...], frozenset[Var]]  # stages, and what is read of them later
+
+
+def in_turn(stages: Sequence[Stage], loads: Callable[[Stage], int]) -> Iterator[Turn]:
+    """Stages that load, each with those behind it that do not, and what is read of them later."""
+    groups: list[list[Stage]] = [[]]
+    for stage in stages:
+        if groups[-1] and loads(stage):
+            groups.append([])
+        groups[-1].append(stage)
+    for number, group in enumerate(groups):
+        behind = chain.from_iterable(groups[number + 1 :])
+        read = {read.buffer for stage in behind for read in stage.reads}
+        yield tuple(group), frozenset(read)
 
 
 class Step:
@@ -51,8 +72,20 @@ class Step:
     def emit(self) -> None:
         """Write the step."""
         with self.writer.when(self.exists):
-            self.compute(self.needed)
+            for stages, later in self._turns():
+                self.compute(stages, later)
             self.end()
+
+    def _turns(self) -> Iterable[Turn]:
+        """All stages at once; those that load in turn where too many vectors would wait."""
+        if self.guard is Guard.EDGE or self._vectors(*self.needed) <= MOST_AT_ONCE:
+            return [(self.needed, frozenset())]
+        return in_turn(self.needed, self._vectors)
+
+    def _vectors(self, *stages: Stage) -> int:
+        """How many vectors along the columns some stages load."""
+        reads = ((stage, read) for stage in stages for read in stage.reads)
+        return len(self.part.plan_vector_loads(reads))
 
     @property
     def exists(self) -> Expr | None:

@@ -69,6 +69,8 @@ def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     rows, batch = program.rows_expected, mapping.batch
     busy = device.multiprocessors * device.max_threads // 2
+    if weights(program) > MOST_AHEAD:  # windows are loads enough, of each row as many
+        return batch
     wanted = WRITTEN_BYTES_IN_FLIGHT if _writes_rows(program) else BYTES_IN_FLIGHT
     while batch * row_bytes < wanted and batch < MOST_IN_FLIGHT:
         if rows is not None and rows * mapping.threads < 2 * batch * busy:
