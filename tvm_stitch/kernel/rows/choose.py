@@ -41,43 +41,38 @@ ROW_BYTES = 128  # threads of a row read at least this much side by side
 # 8192 x 30000 float32 takes 503 us by chunks (a copy 462), 717 without the next on its way.
 CHUNK_COLUMNS, OPEN_CHUNK_COLUMNS, CHUNK_BYTES, WAITING_COLUMNS = 4096, 1024, 64, 1 << 14
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
-# Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
-# blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
-# bf16 columns run in 1027 and 1141 us with 4 blocks, 1034 and 1209 with 2, log-softmax of 50304 in
-# 211 and 203; RMS norm of 131072 in 1050 with 8 blocks and 1073 with 4.
+# Shared memory that a row may take in a block, by the blocks of its cluster. H200, rows are copied
+# asynchronously: RMS norm of 65536 bf16 columns runs in 1027 us with 4 blocks, 1034 with 2; of
+# 131072 in 1050 with 8 and 1073 with 4.
 _KB = 1024
 SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
 # With two weights, fewer blocks of more threads are better (WEIGHTED_COLUMNS), if rows are enough.
 WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
-# Rows get more threads until this share of what a multiprocessor holds is there, which keeps its
-# memory busy. At a half, 4096 rows of 768 float32 would just miss it, and with twice the threads
-# run into a second round: residual + layer norm took 14.1 us instead of 11.6.
+# Rows get more threads until this share of what a multiprocessor holds is there. At a half, 4096
+# rows of 768 float32 just missed it: residual + layer norm took 14.1 us in two rounds, now 11.6.
 BUSY_SHARE = 0.45
-# Where kept values wait, whether they are computed again instead, and bytes a thread keeps. Where
-# there is a row or two for each multiprocessor, fewer threads that keep more do better: 64 x 30000
-# float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
-# 40960 float16 takes 16.0 us with 512 threads, 19.0 with 1024.
+# Where kept values wait, whether they are computed again, and bytes a thread keeps. With a row or
+# two a multiprocessor, fewer threads that keep more do better: log-softmax of 64 x 30000 float32
+# takes 7.7 us, in shared memory 8.3; group norm of 256 x 40960 halves 16, with 1024 threads 19.
 SHARED_PLACE = ("shared", True, KEPT_BYTES)
-# Rows of a warp or less cannot wait in shared memory. Where each of their threads has too many
-# elements for registers, as where it is known of each at run time only whether it exists, more
-# threads share a row. Not measured.
+# Rows of a warp or less cannot wait in shared memory. Where there are too many elements for
+# registers, as where only run time knows which exist, more threads share a row. Not measured.
 CROWDED_PLACE = ("register", True, KEPT_BYTES // 4)
 PAIR_BYTES = 64  # that a thread keeps in shared memory where two blocks share a multiprocessor
 PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
 FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
-# Each with room for its copies: softmax of 4096 x 262144 bf16 takes 1022 us with 8 blocks of 256
-# threads and 1054 with 8 of 512.
+# Each with room for its copies: softmax of 4096 x 262144 bf16 takes 1022 us, 1054 with 512.
 MAX_CLUSTER_THREADS = 256
-# With two weights or more a long piece of a row is better in more hands: layer norm of
-# 16384 x 65536 bf16 takes 1081 us with 2 blocks of 512 threads and 1138 with 2 of 256.
+# With two weights a long piece of a row is better in more hands: layer norm of 16384 x 65536 bf16
+# takes 1081 us with 2 blocks of 512 threads and 1138 with 2 of 256.
 WEIGHTED_CLUSTER_THREADS, WEIGHTED_COLUMNS = 512, 1 << 15
 LONG_COLUMNS = 1 << 12  # softmax of 4 x 32768 float32 takes 2.6 us in clusters, 5.6 in four blocks
 IDLE_SHARE = 1 / 16  # of the threads of a row in pieces
 STREAM_THREADS = 512
 # Told that so many threads are enough on a multiprocessor, the CUDA compiler asks for the weights
-# of several vectors before it uses the first: they come from the L2, which is far away.
-# Layer norm of 32768 x 32768 bf16 takes 1050 us for 1024 threads, 1067 for 768 and 1084 not told.
+# of several vectors before it uses the first: layer norm of 32768 x 32768 bf16 takes 1050 us for
+# 1024 threads, 1067 for 768 and 1084 not told.
 RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
 # Of rows that are read once and not kept: cross entropy of 16384 x 65536 bf16 takes 480 us with
 # 256 threads, 483 with 128 and 490 with 512, where rows that wait take 617.
@@ -259,10 +254,16 @@ def steps_of(mapping: Mapping, columns: int) -> int:
 
 
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
-    """Whether a few blocks would work through long rows while most multiprocessors wait."""
-    rows = program.rows_expected or device.multiprocessors
-    own = max(cluster, 2) * LONG_COLUMNS  # a row of less is not worth an exchange
-    return columns >= own and rows * cluster * 4 <= device.multiprocessors
+    """Whether a few blocks would work through long rows while most multiprocessors wait.
+
+    Rows that begin anywhere come through registers: of 33 rows of 9001, clusters are 15 % slower.
+    """
+    is_short = columns < 16 * LONG_COLUMNS
+    least = 2 if is_short and vectors_of_rows(program, columns)[1] else 1
+    blocks = (program.rows_expected or device.multiprocessors) * cluster * least
+    return (
+        columns >= max(cluster, 2) * LONG_COLUMNS * least and 4 * blocks <= device.multiprocessors
+    )
 
 
 def _clusters(problem: Problem[Program]) -> list[int]:

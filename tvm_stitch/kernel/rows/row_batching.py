@@ -58,7 +58,8 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and 0 < weights(program) <= MOST_AHEAD and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
-    mapping = replace(mapping, batch=rows_at_once(program, mapping, device))
+    if weights(program) <= MOST_AHEAD:  # of windows one row asks for enough
+        mapping = replace(mapping, batch=rows_at_once(program, mapping, device))
     return replace(
         mapping, min_blocks_per_sm=max(wave, RESIDENT_THREADS // mapping.block_threads, 1)
     )
@@ -69,8 +70,6 @@ def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     rows, batch = program.rows_expected, mapping.batch
     busy = device.multiprocessors * device.max_threads // 2
-    if weights(program) > MOST_AHEAD:  # windows are loads enough, of each row as many
-        return batch
     wanted = WRITTEN_BYTES_IN_FLIGHT if _writes_rows(program) else BYTES_IN_FLIGHT
     while batch * row_bytes < wanted and batch < MOST_IN_FLIGHT:
         if rows is not None and rows * mapping.threads < 2 * batch * busy:
