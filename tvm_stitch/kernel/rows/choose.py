@@ -74,8 +74,7 @@ STREAM_THREADS = 512
 # of several vectors before it uses the first: layer norm of 32768 x 32768 bf16 takes 1050 us for
 # 1024 threads, 1067 for 768 and 1084 not told.
 RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
-# Of rows that are read once and not kept: cross entropy of 16384 x 65536 bf16 takes 480 us with
-# 256 threads, 483 with 128 and 490 with 512, where rows that wait take 617.
+# Of rows read once: cross entropy of 16384 x 65536 bf16 takes 480 us, with 512 threads 490.
 ONLINE_THREADS = 256
 
 
