@@ -29,7 +29,7 @@ from tvm_stitch.kernel.analysis.addressing import (
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.stages.bfloat16_constants import by_bits
 from tvm_stitch.stages.guards import Within, innermost, is_branch
-from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -152,10 +152,18 @@ def vector_width_of(frame: Frame, address: Address, vector: int) -> int:
     """Elements of an access that neighbouring columns read, one each: a power of two."""
     if address.stride is Stride.UNIFORM:
         return 1
-    vector = min(vector, ACCESS_BYTES // element_bytes(address.buffer))
-    while vector > 1 and not _fits(frame, address, vector):
-        vector //= 2
-    return vector
+    most = min(vector, ACCESS_BYTES // element_bytes(address.buffer))
+    if address.origin is None:
+        return _widest_of(frame, address, most)
+    # Of a program only its space matters, and sets that grow around a stage ask the same of it.
+    key = "vector width", frame.program.space.key, *address.key, most
+    return remembered(address.origin[0], key, lambda: _widest_of(frame, address, most))
+
+
+def _widest_of(frame: Frame, address: Address, most: int) -> int:
+    while most > 1 and not _fits(frame, address, most):
+        most //= 2
+    return most
 
 
 def _fits(frame: Frame, address: Address, width: int) -> bool:
