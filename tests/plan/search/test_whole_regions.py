@@ -12,7 +12,7 @@ from tvm_stitch.plan.region_plan import problem_of
 from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.plan.search.candidates import find_candidates
 from tvm_stitch.plan.search.judge import Judge
-from tvm_stitch.plan.search.whole import whole_kernel
+from tvm_stitch.plan.search.whole import MANY_OPERATORS, whole_kernel
 from tvm_stitch.plan.solve import solve
 
 OPTIONS = Options()
@@ -74,3 +74,25 @@ def test_no_other_set_is_asked_about():
     (judge,) = judged(module.module)
     assert whole_kernel(judge.region, judge, OPTIONS) is not None
     assert len(judge.known) == 1
+
+
+def normed(emit, x):
+    centred = emit(op.subtract(x, emit(op.mean(x, (0, 1, 2), keepdims=True))))
+    square = emit(op.mean(emit(op.multiply(centred, centred)), (0, 1, 2), keepdims=True))
+    return emit(op.multiply(centred, emit(op.rsqrt(emit(op.add(square, relax.const(1e-5)))))))
+
+
+def test_windows_of_what_one_kernel_computes_again_are_searched():
+    """However many operators: two kernels compute far less."""
+
+    def build(emit, x, w):
+        y = normed(emit, x)
+        for _ in range(MANY_OPERATORS - 15):
+            y = emit(op.multiply(y, relax.const(1.01)))
+        how = {"padding": 1, "groups": 16, "data_layout": "NHWC", "kernel_layout": "HWOI"}
+        return normed(emit, emit(op.nn.conv2d(y, w, **how)))
+
+    shapes = [(32, 112, 112, 16), (3, 3, 16, 1)]
+    (judge,) = judged(graph("float32", shapes, build, lambda *_: ()).module)
+    assert whole_kernel(judge.region, judge, OPTIONS) is None
+    assert least_us(judge) < 1000

@@ -27,6 +27,10 @@ from tvm_stitch.stages.stage import Refused
 # So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
 # two compute less, as they need not compute again what one kernel does not keep.
 MANY_OPERATORS = 64
+# Beyond so many times what its bytes and two launches take, a kernel is suspected of computing
+# again: a norm before 3 x 3 by channels, nine times in each pass of the norm behind it, was planned
+# at 39 ms in one kernel without a look at the two that take 50 us.
+MUCH_WORK = 4
 
 
 def one_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
@@ -83,7 +87,7 @@ def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Optio
     many = judge.region.everything.bit_count() >= MANY_OPERATORS
 
     def divided_us(least: Least, point: Extents) -> float:
-        if many:
+        if many and least.work_us <= MUCH_WORK * (least.memory_us + launches):
             return least.work_us
         again = bytes_read_twice(judge.region, nodes, point)
         return least.memory_us + again / device.bandwidth * 1e6
