@@ -103,6 +103,17 @@ def test_no_thread_is_idle_beside_partials_of_groups():
     check(case, options=TOGETHER, orders=2)
 
 
+@pytest.mark.parametrize("channels, threads", [(728, (91, 13)), (736, (92, 23))])
+def test_partials_of_channels_that_fit_no_sectors_lie_side_by_side(monkeypatch, channels, threads):
+    """Many of a column at once, in blocks that have no whole warps."""
+    check(batch_norm("float16", (403, channels)), options=TOGETHER, orders=2)
+    monkeypatch.setattr(transform, "device_of", device_of)
+    programs, schedule = programs_of(batch_norm("float16", (5776, channels)))
+    sums = [m for p, m in zip(programs, schedule.parts, strict=True) if p.column_reductions]
+    assert (sums[0].threads, sums[-1].threads) == threads
+    assert schedule.block_threads == 5 * threads[0] and sums[-1].rows >= 20
+
+
 @pytest.mark.parametrize(
     "dtype, sizes",
     [("float16", (1, 4096, 32, 10)), ("float16", (8, 1024, 32, 20)), ("float32", (4, 2304, 8, 5))],

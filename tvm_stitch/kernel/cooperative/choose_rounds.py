@@ -42,6 +42,7 @@ MOST_RESIDENT = 4
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
 SECTOR_VECTORS = 4  # of a piece of a row, or a multiple of them
+FEWEST_PARTIALS = 16  # of a column, side by side
 VECTORS = 2  # of a row that is reduced, as where it is summed over in a kernel of its own
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 ALONE_BATCH = 2  # the same where registers are left for one block: more is code without end
@@ -64,7 +65,8 @@ def round_threads(programs: Sequence[Program]) -> int:
     if any(program.row_reductions for program in in_segments):
         return ROUND_THREADS
     shares = [_share(program) for program in in_segments]
-    for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -WARP if others else -1):
+    whole_warps = any(program.row_reductions for program in others)
+    for threads in range(ROUND_THREADS, FEWEST_THREADS - 1, -WARP if whole_warps else -1):
         if all(_busy_threads(*share, threads) for share in shares):
             return threads
     return ROUND_THREADS
@@ -119,12 +121,16 @@ def _share(program: Program) -> tuple[int, int, int]:
 
 @cache
 def _busy_threads(vectors: int, narrowest: int, rows: int, block: int) -> int | None:
-    """The fewest threads of a row, or of a piece that begins at a sector, without idle ones."""
-    for threads in range(min(vectors, max(narrowest, block // rows)), min(vectors, block) + 1):
-        begins_at_sectors = threads == vectors or threads % SECTOR_VECTORS == 0
-        if begins_at_sectors and vectors % threads == 0 == block % threads:
-            return threads
-    return None
+    """The fewest threads of a row, or of a piece that begins at a sector, without idle ones.
+
+    Partials are added up by pieces that begin anywhere, if few of them would lie side by side.
+    """
+    least = min(vectors, max(narrowest, block // rows))
+    fits = [n for n in range(least, min(vectors, block) + 1) if vectors % n == 0 == block % n]
+    aligned = next((n for n in fits if n == vectors or n % SECTOR_VECTORS == 0), None)
+    if narrowest == SHARE_THREADS and (aligned is None or block // aligned < FEWEST_PARTIALS):
+        return next(iter(fits), None)
+    return aligned
 
 
 def _rows_expected(program: Program) -> int:
