@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from check import H200, check, cuda_of, program_of, schedule_by, the_kernel
+from tvm import relax
 from tvm.relax import op
 from zoo import graph, graph_of, layer_norm, norm64, residual_rms_norm, softmax, softmax64
 
@@ -107,6 +108,24 @@ def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
 def test_a_variance_in_one_pass(laid_out, dtype, columns, blocks):
     laid_out(cluster=blocks, threads=64, asynchronous=True, online=True, **SHARED)
     check(layer_norm(dtype, 3, columns), orders=2)
+
+
+@pytest.mark.parametrize("dtype", ("bfloat16", "float32"))
+@pytest.mark.parametrize("columns, blocks", ((1024, 2), (512, 1)))
+def test_a_variance_in_one_pass_behind_another_reduction(laid_out, dtype, columns, blocks):
+    """A norm of what a softmax makes: a thread's first value is then one that waits."""
+    laid_out(cluster=blocks, threads=64, asynchronous=True, online=True, **SHARED)
+
+    def build(emit, x, w):
+        y = emit(op.astype(emit(op.multiply(x, relax.const(3.0, dtype))), "float32"))
+        y = emit(op.nn.layer_norm(emit(op.nn.softmax(y)), w, w, axes=-1))
+        return emit(op.astype(y, dtype))
+
+    def expected(x, w):
+        return norm64(softmax64(3 * x)) * w + w
+
+    inputs = [((3, columns), dtype, None), ((columns,), "float32", None)]
+    check(graph_of(inputs, build, expected), orders=2)
 
 
 def test_a_variance_far_from_zero_in_one_pass(laid_out):

@@ -156,6 +156,7 @@ class Part(RowState):
                     self._measure_from_first(state)
                 go_through(self, state, all_steps)
         else:
+            self._measure_from_first(state)
             go_through(self, state, self.position.steps())
         return state
 
