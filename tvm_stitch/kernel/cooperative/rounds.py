@@ -69,7 +69,7 @@ def make_rounds(
         return Refused("rows that indices send updates to have no place in rounds of a grid")
     if any(map(_picks_among_places, stages)):
         return Refused("gradients of largest elements would be found again in every round")
-    if any(map(_reads_windows, stages)):
+    if any(map(_reads_overlap, stages)):
         return Refused("windows would be read again in every round")
     sizes = [NOMINAL.size(stage.total_size) for stage in stages if stage.is_reduction]
     reduced = max(sizes, default=0)
@@ -99,7 +99,7 @@ def _picks_among_places(stage: Stage) -> bool:
 
 
 @memoized
-def _reads_windows(stage: Stage) -> bool:
+def _reads_overlap(stage: Stage) -> bool:
     """Whether neighbours read the same elements of a tensor, as those of a convolution do.
 
     Tiles of lines share them, which rounds have not: 3 x 3 by channels, a norm and SiLU of 16 x 144
