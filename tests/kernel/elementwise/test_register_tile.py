@@ -156,6 +156,28 @@ def test_average_pooling(small, layout, dtype):
     check(graph(dtype, [shape], build, expected))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_stage_reads_further_than_the_one_before(small, dtype):
+    """Splines: each degree has neighbours of the one before, and few knots serve all lines."""
+
+    def build(emit, x, knots):
+        found = emit(op.multiply(x, knots))
+        for last in (10, 8):
+            taps = [emit(op.strided_slice(found, [2], [n], [last + n])) for n in range(3)]
+            found = emit(op.multiply(emit(op.subtract(taps[0], taps[1])), taps[2]))
+        return found
+
+    def expected(x, knots):
+        found = x * knots
+        for last in (10, 8):
+            found = (found[..., :last] - found[..., 1 : last + 1]) * found[..., 2:]
+        return found
+
+    case = graph(dtype, [(8, 16, 1), (12,)], build, expected)
+    assert lines_of(case) > 1
+    check(case)
+
+
 def test_what_is_legal():
     case = convolution((1, 14, 14, 16), (3, 3))
     program = program_of(case.module)

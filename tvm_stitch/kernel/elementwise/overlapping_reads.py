@@ -170,11 +170,17 @@ class Tile:
         return read, axes
 
     def key(self, load: VectorLoad, line: int) -> object:
-        """Equal for vectors of the same elements under the same conditions."""
-        guards = [self.guard(load, access, line) for access in load.accesses]
-        asked = [None if each is None else tvm_ffi.StructuralKey(each) for each in guards]
+        """Equal for vectors of the same elements under the same conditions.
+
+        Not all of a stretch need be loaded: another stage may read on from where this one ends.
+        """
         start = tvm_ffi.StructuralKey(self.start(load, line))
-        return load.address.buffer, load.size, start, *asked
+        guards = [self.guard(load, access, line) for access in load.accesses]
+        accesses = [
+            (access.first, access.width, None if guard is None else tvm_ffi.StructuralKey(guard))
+            for access, guard in zip(load.accesses, guards, strict=True)
+        ]
+        return load.address.buffer, load.size, start, *accesses
 
     def registers(self, stages: Iterable[Stage]) -> int:
         """What the distinct vectors of some stages take that come from memory."""
