@@ -183,3 +183,20 @@ def _largest(*ends: int | None) -> int | None:
 
 def _smallest(*ends: int | None) -> int | None:
     return min((end for end in ends if end is not None), default=None)
+
+
+def without(var: tirx.Var, condition: Expr, analyzer: Any) -> Expr | None:
+    """A condition that does not depend on a variable, without it; None: it may depend.
+
+    TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
+    """
+    found = analyzer.simplify(condition)
+    if not mentions(found, var):
+        return found
+    negated = analyzer.simplify(tirx.Not(condition))
+    return None if mentions(negated, var) else analyzer.simplify(tirx.Not(negated))
+
+
+def mentions(expr: Expr, var: tirx.Var) -> bool:
+    """Whether a variable occurs in an expression."""
+    return any(var.same_as(used) for used in tirx.analysis.undefined_vars(expr))

@@ -126,3 +126,12 @@ def divisions(index: Expr) -> int:
 
     walked(index, (ir.Expr, visit))
     return count
+
+
+def with_offset(index: Expr) -> tuple[Expr, int]:
+    """An index without the number that is added to it, and that number."""
+    if isinstance(index, tirx.Add | tirx.Sub):
+        offset = constant(index.b)
+        if offset is not None:
+            return index.a, offset if isinstance(index, tirx.Add) else -offset
+    return index, 0

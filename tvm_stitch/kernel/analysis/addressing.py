@@ -7,8 +7,8 @@ expression of ROW and COLUMN, and how that address moves along the columns. Must
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import product, starmap
 
 import tvm
@@ -19,8 +19,8 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import axes_of_rows
 from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.guards import conjuncts, least_values
-from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.stages.guards import conjuncts, least_values, mentions, without
+from tvm_stitch.stages.indices import unflatten, with_offset
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -41,6 +41,7 @@ LANE = tirx.Var("lane", "int64")  # a column of a vector of columns, counted fro
 # Conditions of a branch that may be another's complement. Those of nested branches seldom are, and
 # TVM takes milliseconds to see it of each pair, of which a scan as a tree of slices has thousands.
 MOST_OF_COMPLEMENTS = 2
+MOST_SIZES = 64  # of programs, of which is known what was worked out
 
 
 # A buffer, and a position and a condition up to what they are made of.
@@ -105,21 +106,50 @@ class Address:
         return substitute(self.guard, {ROW: row, COLUMN: column})
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What was worked out for so many rows and columns, whatever is computed of them.
+
+    Sets of operators that grow ask the same of hundreds of programs, and so do windows,
+    concatenations and stacks of tensors of many loads.
+    """
+
+    analyzer: Analyzer
+    vectors: dict[int, tuple[Analyzer, Var, Var]] = field(default_factory=dict)
+    uniform: dict[tuple[tvm_ffi.StructuralKey, int], bool] = field(default_factory=dict)
+    either: dict[tuple[tvm_ffi.StructuralKey, tvm_ffi.StructuralKey], bool] = field(
+        default_factory=dict
+    )
+    guards: dict[tvm_ffi.StructuralKey, Expr | None] = field(default_factory=dict)
+    indices: dict[tvm_ffi.StructuralKey, tuple[Expr, Stride]] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=MOST_SIZES)
+def _known_of(rows: int, columns: int) -> _Known:
+    return _Known(
+        analyzer_of({ROW: tirx.IntImm("int64", rows), COLUMN: tirx.IntImm("int64", columns)})
+    )
+
+
 class Frame:
     """Translates a program's index expressions into ROW and COLUMN."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._vectors: dict[int, tuple[Analyzer, Var, Var]] = {}
-        # Whether a condition is uniform: the loads of a stack of tensors ask the same of many.
-        self._uniform: dict[tuple[tvm_ffi.StructuralKey, int], bool] = {}
-        self._either: dict[tuple[tvm_ffi.StructuralKey, tvm_ffi.StructuralKey], bool] = {}
 
     @cached_property
+    def _known(self) -> _Known:
+        """All programs of these sizes have it in common where the sizes are numbers."""
+        space = self.program.space
+        rows, columns = constant(space.rows), constant(space.columns)
+        if rows is None or columns is None:
+            return _Known(analyzer_of({ROW: space.rows, COLUMN: space.columns}))
+        return _known_of(rows, columns)
+
+    @property
     def analyzer(self) -> Analyzer:
         """It knows how many rows and columns there are."""
-        space = self.program.space
-        return analyzer_of({ROW: space.rows, COLUMN: space.columns})
+        return self._known.analyzer
 
     @property
     def symbolic(self) -> SymbolicAnalyzer | None:
@@ -165,28 +195,41 @@ class Frame:
         if where is Where.SAME:
             return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
         axes = self.axes(stage)
-        index = self._place(stage, read, axes)
-        guard = None
-        if read.guard is not None:
-            guard = self.analyzer.simplify(substitute(read.guard, axes))
-            guard = None if constant(guard) == 1 else tirx.all(*map(self._of_row, conjuncts(guard)))
-        # The loads of a stack of many tensors are all alike.
-        key = "stride", int(tvm_ffi.structural_hash(index))
-        stride = remembered(self.program, key, lambda: self._stride(index))
+        index, stride = self._index(stage, read, axes)
+        guard = None if read.guard is None else self._guard(substitute(read.guard, axes))
         return Address(read.buffer, index, stride, guard, self.symbolic, (stage, read))
+
+    def _index(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> tuple[Expr, Stride]:
+        """Where a load goes, and how that moves along the columns."""
+        place = substitute(read.place, axes) if self.symbolic is None else None
+        index = self._place(stage, read, axes) if place is None else place
+        key = tvm_ffi.StructuralKey(index)
+        if key not in self._known.indices:
+            index = index if place is None else self.analyzer.simplify(place)
+            self._known.indices[key] = index, self._stride(index)
+        return self._known.indices[key]
+
+    def _guard(self, condition: Expr) -> Expr | None:
+        """A condition in terms of ROW and COLUMN, as simple as it is; None: it always holds."""
+        key = tvm_ffi.StructuralKey(condition)
+        if key not in self._known.guards:
+            found = self.analyzer.simplify(condition)
+            simple = None if constant(found) == 1 else map(self._of_row, conjuncts(found))
+            self._known.guards[key] = None if simple is None else tirx.all(*simple)
+        return self._known.guards[key]
 
     def _of_row(self, condition: Expr) -> Expr:
         """A condition without the column where the row alone decides."""
-        found = _without(COLUMN, condition, self.analyzer) if mentions(condition, COLUMN) else None
+        found = without(COLUMN, condition, self.analyzer) if mentions(condition, COLUMN) else None
         return condition if found is None else found
 
     def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
-        """Where a load goes; where only some indices do, as simple as it is for these.
+        """Where a load goes among symbols; where only some indices do, as simple as for these.
 
         Of a concatenation's second half, whose index is less by the first half's, divisions by
         symbols stay otherwise: TVM's own analyzer, which knows numbers, needs no help.
         """
-        least = {} if self.symbolic is None or read.guard is None else least_values(read.guard)
+        least = {} if read.guard is None else least_values(read.guard)
         shifted = [axis for axis in stage.axes if least.get(axis, 0) > 0]
         if not shifted:
             return self.analyzer.simplify(substitute(read.place, axes))
@@ -222,7 +265,7 @@ class Frame:
 
     def distance(self, index: Expr, other: Expr, vector: int) -> int | None:
         """By how much one address is behind another for the first column of any vector."""
-        (base, offset), (bases, offsets) = _with_offset(index), _with_offset(other)
+        (base, offset), (bases, offsets) = with_offset(index), with_offset(other)
         if tvm_ffi.structural_equal(base, bases):  # as of most of a window, of which all are asked
             return offset - offsets
         analyzer, quotient, _lane = self._vector(vector)
@@ -256,16 +299,16 @@ class Frame:
         if isinstance(condition, tirx.Not):
             return self.uniform(condition.a, vector)
         key = tvm_ffi.StructuralKey(condition), vector
-        if key not in self._uniform:
-            self._uniform[key] = self._is_uniform(condition, vector)
-        return self._uniform[key]
+        if key not in self._known.uniform:
+            self._known.uniform[key] = self._is_uniform(condition, vector)
+        return self._known.uniform[key]
 
     def _is_uniform(self, condition: Expr, vector: int) -> bool:
         if find_reads(condition):
             return False
         analyzer, quotient, lane = self._vector(vector)
         here = substitute(condition, {COLUMN: quotient * vector + lane})
-        return _without(lane, here, analyzer) is not None
+        return without(lane, here, analyzer) is not None
 
     def complementary(self, guard: Expr | None, other: Expr | None) -> bool:
         """Whether always exactly one of two conditions holds."""
@@ -281,18 +324,18 @@ class Frame:
         return constant(self.analyzer.simplify(tirx.all(guard, other))) == 0
 
     def _always_either(self, condition: Expr, other: Expr) -> bool:
-        """Whether one of two conditions holds everywhere; windows ask the same of many."""
+        """Whether one of two conditions holds everywhere."""
         key = tvm_ffi.StructuralKey(condition), tvm_ffi.StructuralKey(other)
-        if key not in self._either:
+        if key not in self._known.either:
             either = self.analyzer.simplify(tirx.any(condition, other))
-            self._either[key] = constant(either) == 1
-        return self._either[key]
+            self._known.either[key] = constant(either) == 1
+        return self._known.either[key]
 
     def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""
-        if vector not in self._vectors:
-            self._vectors[vector] = self._vector_of(vector)
-        return self._vectors[vector]
+        if vector not in self._known.vectors:
+            self._known.vectors[vector] = self._vector_of(vector)
+        return self._known.vectors[vector]
 
     def _vector_of(self, vector: int) -> tuple[Analyzer, Var, Var]:
         quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
@@ -329,15 +372,6 @@ class Frame:
         return self.contiguous(index, 8) or self.contiguous(index, 4)
 
 
-def _with_offset(index: Expr) -> tuple[Expr, int]:
-    """An index without the number that is added to it, and that number."""
-    if isinstance(index, tirx.Add | tirx.Sub):
-        offset = constant(index.b)
-        if offset is not None:
-            return index.a, offset if isinstance(index, tirx.Add) else -offset
-    return index, 0
-
-
 @memoized
 def weights(program: Program) -> int:
     """How many vectors a program reads that are the same for all rows."""
@@ -348,23 +382,6 @@ def weights(program: Program) -> int:
         if read.buffer in program.inputs
     ]
     return len({each.key for each in others if each.stride is Stride.UNIT and not each.of_row})
-
-
-def _without(var: Var, condition: Expr, analyzer: Analyzer) -> Expr | None:
-    """A condition that does not depend on a variable, without it; None: it may depend.
-
-    TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
-    """
-    found = analyzer.simplify(condition)
-    if not mentions(found, var):
-        return found
-    negated = analyzer.simplify(tirx.Not(condition))
-    return None if mentions(negated, var) else analyzer.simplify(tirx.Not(negated))
-
-
-def mentions(expr: Expr, var: Var) -> bool:
-    """Whether a variable occurs in an expression."""
-    return any(var == used for used in tirx.analysis.undefined_vars(expr))
 
 
 def _full_axes(stage: Stage, space: Space) -> dict[Var, Expr]:

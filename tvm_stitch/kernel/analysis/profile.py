@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.json_data import checked
-from tvm_stitch.kernel.analysis.addressing import Frame, Stride, mentions
+from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
@@ -24,7 +24,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.guards import is_branch
+from tvm_stitch.stages.guards import is_branch, mentions
 from tvm_stitch.stages.memoized import memoized_for_copies, remembered
 from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes, handle
 from tvm_stitch.stages.visit import walked
