@@ -7,7 +7,7 @@ submodules. Must not know what becomes of a part.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import sympy
 import torch
@@ -18,6 +18,7 @@ from tvm_stitch.dynamo.components import pieces
 from tvm_stitch.dynamo.levels import levels
 from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch import operator_name
+from tvm_stitch.frontend.torch.layout import is_dense
 from tvm_stitch.frontend.torch.ops import LIBRARYS, VIEWS
 
 PREFIX = "stitched_"
@@ -34,13 +35,18 @@ def split(
     Of fewer than `smallest` operators none is made; None leaves a single one if it gains nothing.
     """
     parts = []
+    ours = {node for node in graph_module.graph.nodes if is_ours(node)}
     found = levels(graph_module.graph, is_ours, returned_last)
     for nodes in (each for level in found for each in _by_device(level)):
-        kept = _without_outer_views(graph_module.graph, set(nodes))
+        kept = _without_outer_views(graph_module.graph, set(nodes), ours)
         if _gains([node for node in kept if computes(node)], smallest):
             # In the graph's order, so that equal layers become equal parts.
             ordered = [node for node in graph_module.graph.nodes if node in kept]
-            parts += [dict.fromkeys(piece) for piece in pieces(ordered, computes)]
+            for piece in pieces(ordered, computes):
+                parts.append(dict.fromkeys(_with_inner_views(piece, ours)))
+    for node in reversed(list(graph_module.graph.nodes)):
+        if is_view(node) and not node.users:  # parts have their own
+            graph_module.graph.erase_node(node)
     fuse_by_partitions(graph_module, parts, prefix=PREFIX, always_return_tuple=True)
     for node in graph_module.graph.find_nodes(op="call_module"):
         _take_sizes(node, getattr(graph_module, node.target))
@@ -86,10 +92,10 @@ def _gains_alone(node: fx.Node) -> bool:
     return read is not None and operator_name(node.target) not in LIBRARYS
 
 
-def _without_outer_views(graph: fx.Graph, part: set[fx.Node]) -> set[fx.Node]:
+def _without_outer_views(graph: fx.Graph, part: set[fx.Node], ours: set[fx.Node]) -> set[fx.Node]:
     """The part without the views that others ask of it: they are free in PyTorch, copies in ours.
 
-    A view that the part needs as well is there twice.
+    A view that the part needs as well is there twice, the second time as one of ours, too.
     """
     for node in reversed(list(graph.nodes)):
         if node not in part or not is_view(node):
@@ -100,8 +106,43 @@ def _without_outer_views(graph: fx.Graph, part: set[fx.Node]) -> set[fx.Node]:
         elif outside and node.target is not operator.getitem:
             with graph.inserting_after(node):
                 twin = graph.node_copy(node)
+            ours.add(twin)
             node.replace_all_uses_with(twin, lambda user, part=part: user not in part)
     return part
+
+
+def _with_inner_views(part: Sequence[fx.Node], ours: Container[fx.Node]) -> list[fx.Node]:
+    """The part with views of its own of what it would be given copies of: views that have gaps.
+
+    A kernel reads a slice of a tensor where it lies; as an input of a part it has to be dense.
+    """
+    found, own, inside = list[fx.Node](), dict[fx.Node, fx.Node](), set(part)
+    for node in part:
+        for source in node.all_input_nodes:
+            if source in inside:
+                continue
+            chain = _copied_view(source, ours)
+            for view in chain:
+                if view not in own:
+                    with node.graph.inserting_before(node):
+                        own[view] = node.graph.node_copy(view, lambda n: own.get(n, n))
+                    found.append(own[view])
+            if chain:
+                node.replace_input_with(source, own[source])
+        found.append(node)
+    return found
+
+
+def _copied_view(view: fx.Node, ours: Container[fx.Node]) -> list[fx.Node]:
+    """The views, from the first on, that a view with gaps is of what is dense; empty: it is none."""
+    chain = list[fx.Node]()
+    while is_view(view) and view in ours:
+        chain.insert(0, view)
+        view = view.all_input_nodes[0]
+    base, last = view.meta.get("val"), chain[-1].meta.get("val") if chain else None
+    if not isinstance(base, torch.Tensor) or not isinstance(last, torch.Tensor):
+        return []
+    return chain if is_dense(base) and not is_dense(last) else []
 
 
 def _take_sizes(call: fx.Node, part: fx.GraphModule) -> None:
