@@ -1,11 +1,11 @@
 """Under torch.compile, convolutions are cuDNN's, with channels last, inside of our parts."""
 
-import copy
-
 import pytest
 from library_stand_in import stand_in
 
 torch = pytest.importorskip("torch")
+
+from training_steps import trained  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
@@ -117,31 +117,6 @@ def test_without_the_library_they_are_pytorchs():
 def test_on_the_cpu_they_are_pytorchs():
     report, _ = compiled(network(), torch.randn(2, 3, 20, 16).bfloat16(), device=LLVM)
     assert {each.operator: each.calls for each in report.left} == {"convolution": 3}
-
-
-def layout(tensor, alike=True):
-    """How a tensor lies; but for the strides of dimensions of 1, where they need not be `alike`."""
-    strides = zip(tensor.shape, tensor.stride(), strict=True)
-    return tensor.dtype, [stride for size, stride in strides if alike or size > 1]
-
-
-def trained(model, x, alike=True):
-    """The report of a step, whose gradients are right and lie as eager's do."""
-    torch._dynamo.reset()
-    models = copy.deepcopy(model).double(), copy.deepcopy(model), model
-    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
-    functions = models[0], models[1], torch.compile(model, backend=ours)
-    inputs = [x.double(), x.clone(), x.clone()]
-    for function, each in zip(functions, inputs, strict=True):
-        function(each.requires_grad_()).square().mean().backward()
-    pairs = zip(inputs, models, strict=True)
-    lists = [[x.grad, *(parameter.grad for parameter in model.parameters())] for x, model in pairs]
-    for exact, eager, found in zip(*lists, strict=True):
-        assert layout(found, alike) == layout(eager, alike)
-        norm = exact.norm() + 1e-6
-        worst = (eager.double() - exact).norm() / norm
-        assert (found.double() - exact).norm() / norm <= 2 * worst + 0.02
-    return ours.log.report()
 
 
 @pytest.mark.slow

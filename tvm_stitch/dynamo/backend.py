@@ -34,7 +34,7 @@ from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
-from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
+from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
@@ -213,7 +213,7 @@ class GraphCompiler:
         """
         try:
             if self._lays_out(device):
-                joint.graph = with_channels_last(joint.graph)
+                joint.graph = with_channels_last(joint.graph, TRAINED)
             with_offsets(joint.graph)
             support = self._support(device, BACKWARD)
             with_shapes_alone(joint.graph, lambda node: support.refused(node) is None)

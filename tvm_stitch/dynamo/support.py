@@ -16,7 +16,7 @@ from torch import fx
 
 from tvm_stitch.dynamo.settings import LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
-from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_empty, is_laid
+from tvm_stitch.frontend.torch.layout import channels_last, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.frontend.torch.ops.images.products import becomes_product
 from tvm_stitch.frontend.torch.ops.product import is_outer
@@ -223,7 +223,7 @@ def _is_direct(node: fx.Node) -> bool:
 
 def _lies_channels_last(images: Any) -> bool:
     tensor = images.meta["val"]
-    return tensor.dim() == len(CHANNELS_LAST) and is_laid(tensor, CHANNELS_LAST)
+    return tensor.dim() > 3 and is_laid(tensor, channels_last(tensor.dim()))
 
 
 def _at_most(extent: int | torch.SymInt, limit: int) -> bool:

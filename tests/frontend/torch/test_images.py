@@ -302,6 +302,43 @@ def test_images_with_channels_last_are_joined_and_cut_as_they_lie(dim):
     assert "permute_dims" not in check(function, x, y).module.script()
 
 
+@pytest.mark.parametrize("spatial", [(7,), (3, 4, 5)])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_signals_and_volumes_are_joined_and_cut_as_they_lie(spatial, dim):
+    x, y = (torch.randn(3, *spatial, 5).movedim(-1, 1) for _ in range(2))
+
+    def function(x, y):
+        joined = torch.cat([x * 2, y + 1], dim)
+        return joined + 1, joined.narrow(dim, 1, 2) * 3
+
+    made = check(function, x, y).module.script()
+    # What signals are joined to lies with channels first, as PyTorch has it.
+    assert "permute_dims" not in made[: made.index("concat")]
+    assert "permute_dims" not in made or len(spatial) == 1
+
+
+@pytest.mark.parametrize("how", [(3, 2, 1, 1), (2, 1, 0, 3)])
+@pytest.mark.parametrize("axis", [None, 2, 3])
+def test_gradients_of_images_one_row_high_or_wide_and_of_volumes(how, axis):
+    """What lies with channels last is known to, also where another order is the same memory."""
+    kernel, *numbers = how
+    ones = [each == axis for each in range(2, 4 if axis else 5)]
+    sizes = [1 if one else 13 for one in ones]
+    window = [1 if one else kernel for one in ones]
+    numbers = [
+        [n if one else each for one in ones] for n, each in zip((1, 0, 1), numbers, strict=True)
+    ]
+    x, w = (torch.randn(n, *size, 4).movedim(-1, 1) for n, size in ((2, sizes), (6, window)))
+    g = torch.randn_like(torch.ops.aten.convolution(x, w, None, *numbers, False, [0], 1))
+
+    def gradients(g, x, w):
+        how = None, *numbers, False, [0], 1, [True, True, False]
+        return torch.ops.aten.convolution_backward(g, x, w, *how)[:2]
+
+    last = "CDHWN" if axis is None else "CHWN"
+    assert f'"{last}"' in check(gradients, g, x, w).module.script()
+
+
 @pytest.mark.parametrize("dim", [0, 1, 3])
 def test_an_image_that_lies_otherwise_is_joined_in_pytorchs_order(dim):
     x, y = image(3, 4, 5, 6, last=True), image(3, 4, 5, 6, last=False)

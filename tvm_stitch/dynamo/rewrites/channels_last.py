@@ -3,42 +3,58 @@
 In: a functional graph that changes nothing but its inputs, with FakeTensors; in training, of the
 forward and the backward pass together. Out: the same graph; images, weights and gradients are laid
 out where convolutions first read them, the FakeTensors behind them have the strides that PyTorch's
-operators then give, and results leave as they were traced. Must not know who computes what.
+operators then give, and results leave as they were traced. Of signals PyTorch knows no such layout:
+theirs are convolutions of images one row high. Must not know who computes what.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
+from torch._prims_common import suggest_memory_format
 
 from tvm_stitch.dynamo.rewrites.strides import Strides, laid_out
 from tvm_stitch.dynamo.support import convolves_by_tf32, is_product
-from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_laid
+from tvm_stitch.frontend.torch.layout import channels_last, inverse, is_laid
 
 _aten = torch.ops.aten
 CONVOLUTION = _aten.convolution.default
 GRADIENTS = _aten.convolution_backward.default
 _HALVES = (torch.float16, torch.bfloat16)
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+IMAGES = (2,)
+"""Of so many dimensions are the convolutions that are laid out in inference; parts do the rest."""
+TRAINED = (1, 2, 3)
+"""Those in training, where what one graph keeps the other has to read as it lies."""
+_ROW = 2
+"""Where the axis of a single row is put, as PyTorch puts it itself."""
+_NEUTRAL = (1, 0, 1)  # what stride, padding and dilation are along it
 
 
-def with_channels_last(graph: fx.Graph) -> fx.Graph:
-    """The graph with such convolutions so; as it is where that cannot be done."""
-    return laid_out(graph, _ChannelsLast) if any(map(gains, graph.nodes)) else graph
+def with_channels_last(graph: fx.Graph, spatial: Sequence[int] = IMAGES) -> fx.Graph:
+    """The graph with such convolutions of so many dimensions so; as it is where that fails."""
+    if not any(gains(node, spatial) for node in graph.nodes):
+        return graph
+    return laid_out(graph, partial(_ChannelsLast, spatial=spatial))
 
 
-def gains(node: fx.Node) -> bool:
-    """Whether a node is a convolution that is faster so: of images, in no groups of several.
+def gains(node: fx.Node, spatial: Sequence[int] = IMAGES) -> bool:
+    """Whether a node is a convolution that is faster so: in no groups, or images by channels.
 
     What becomes a product reads its images where they lie.
     """
     weight, groups = _weight_and_groups(node)
-    if weight is None or weight.dim() != 4:
+    if weight is None or weight.dim() - 2 not in spatial:
         return False
     if weight.dtype not in _HALVES and not (weight.dtype is torch.float32 and convolves_by_tf32()):
         return False
-    return (groups == 1 or weight.shape[1] == 1) and not is_product(node)
+    by_channel = weight.shape[1] == 1 and weight.dim() == 4
+    return (groups == 1 or by_channel) and not is_product(node)
 
 
 def _weight_and_groups(node: fx.Node) -> tuple[torch.Tensor | None, Any]:
@@ -52,18 +68,84 @@ def _weight_and_groups(node: fx.Node) -> tuple[torch.Tensor | None, Any]:
 class _ChannelsLast(Strides):
     """Lays a graph's convolutions out, and traces what follows from it."""
 
+    def __init__(self, graph: fx.Graph, spatial: Sequence[int]) -> None:
+        super().__init__(graph)
+        self._spatial = spatial
+        self._rows: dict[fx.Node, fx.Node] = {}  # signals as images one row high
+        self._told: dict[fx.Node, fx.Node] = {}  # images of one channel, their strides set
+
     def change(self, node: fx.Node) -> None:
         """The operands of a convolution."""
-        if gains(node):
-            for place in (0, 1) if node.target is CONVOLUTION else (0, 1, 2):
-                node.update_arg(place, self._laid(node.args[place], node))
-            self.trace(node)
+        if not gains(node, self._spatial):
+            return
+        tensors = (0, 1) if node.target is CONVOLUTION else (0, 1, 2)
+        images, weight = tensors[-2:]
+        traced = self._moved.get(node, node.meta["val"])
+        is_signal = node.args[weight].meta["val"].dim() == 3  # type: ignore[union-attr]
+        if is_signal:
+            self._by_rows(node, tensors)
+        for place in tensors:
+            node.update_arg(place, self._laid(node.args[place], node, place == images))
+        self.trace(node)
+        if is_signal:
+            self._as_signals(node, traced)
 
-    def _laid(self, source: Any, reader: fx.Node) -> fx.Node:
-        """Images or weights with channels last."""
-        if is_laid(source.meta["val"], CHANNELS_LAST):
+    def _by_rows(self, node: fx.Node, tensors: Sequence[int]) -> None:
+        """A convolution of signals as one of images."""
+        for place in tensors:
+            node.update_arg(place, self._row(node.args[place], node))
+        first = len(tensors) + 1  # behind the bias, or its sizes
+        for place, neutral in enumerate(_NEUTRAL, start=first):
+            node.update_arg(place, [neutral, *node.args[place]])  # type: ignore[misc]
+        beyond = first + len(_NEUTRAL) + 1
+        node.update_arg(beyond, [0, *node.args[beyond]])  # type: ignore[misc]
+
+    def _row(self, source: Any, reader: fx.Node) -> fx.Node:
+        if source not in self._rows:
+            self._rows[source] = self.called(reader, _aten.unsqueeze.default, source, _ROW)
+        return self._rows[source]
+
+    def _as_signals(self, node: fx.Node, traced: Any) -> None:
+        """What such a convolution gives, for readers of what was `traced`."""
+        if node.target is CONVOLUTION:
+            self._as_signal(node, traced)
+            return
+        self._moved.pop(node, None)  # only its elements are read, which are known here
+        for each in node.users:
+            number = each.args[1]
+            assert each.target is operator.getitem and isinstance(number, int)
+            each.meta["val"] = node.meta["val"][number]
+            if traced[number] is not None and traced[number].dim() == 3:
+                self._as_signal(each, traced[number])
+
+    def _as_signal(self, image: fx.Node, traced: torch.Tensor) -> None:
+        self._moved.pop(image, None)
+        signal = self.called(image.next, _aten.squeeze.dim, image, _ROW)
+        image.replace_all_uses_with(signal, lambda user: user is not signal)
+        self.traced_as(signal, signal.meta["val"], traced)
+
+    def _laid(self, source: Any, reader: fx.Node, is_images: bool) -> fx.Node:
+        """Images or weights with channels last, and images so that PyTorch can tell."""
+        tensor = source.meta["val"]
+        layout = _FORMATS[tensor.dim()]
+        if not is_laid(tensor, channels_last(tensor.dim())):
+            return self.copied(source, layout, reader)
+        if not is_images or tensor.shape[1] != 1 or suggest_memory_format(tensor) is layout:
             return source
-        return self.copied(source, torch.channels_last, reader)
+        if source not in self._told:
+            self._told[source] = self._with_channel_last(source, reader)
+        return self._told[source]
+
+    def _with_channel_last(self, source: fx.Node, reader: fx.Node) -> fx.Node:
+        """A view of images of one channel that has the strides of channels last.
+
+        As they come PyTorch takes their channel to lie first, and what is convolved of them then
+        does.
+        """
+        view = self.called(reader, _aten.squeeze.dim, source, 1)
+        view = self.called(reader, _aten.unsqueeze.default, view, -1)
+        order = inverse(channels_last(source.meta["val"].dim()))
+        return self.called(reader, _aten.permute.default, view, list(order))
 
 
-__all__ = ["gains", "with_channels_last"]
+__all__ = ["IMAGES", "TRAINED", "gains", "with_channels_last"]

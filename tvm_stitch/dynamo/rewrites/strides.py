@@ -97,18 +97,19 @@ class Strides(ABC):
         (output,) = self._graph.find_nodes(op="output")
         if order == tuple(range(before.dim())):
             return self.copied(result, torch.contiguous_format, output)
-        turned = self._called(output, _aten.permute.default, result, list(order))
+        turned = self.called(output, _aten.permute.default, result, list(order))
         dense = self.copied(turned, torch.contiguous_format, output)
-        return self._called(output, _aten.permute.default, dense, list(inverse(order)))
+        return self.called(output, _aten.permute.default, dense, list(inverse(order)))
 
     def copied(self, source: fx.Node, to: torch.memory_format, reader: fx.Node) -> fx.Node:
         """A copy of what lies otherwise, in front of a reader; one for all of them."""
         key = source, to
         if key not in self._copies:
-            self._copies[key] = self._called(reader, _aten.clone.default, source, memory_format=to)
+            self._copies[key] = self.called(reader, _aten.clone.default, source, memory_format=to)
         return self._copies[key]
 
-    def _called(self, reader: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+    def called(self, reader: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        """A call in front of a reader."""
         with self._graph.inserting_before(reader):
             node = self._graph.call_function(target, args, kwargs)
         node.meta["val"] = self._value(node)
@@ -125,9 +126,15 @@ class Strides(ABC):
             # What was one piece of memory is none any more.
             node.update_arg(0, self.copied(node.args[0], torch.contiguous_format, node))  # type: ignore[arg-type]
             value = self._value(node)
-        if _strides(value) != _strides(before):
-            self._moved[node] = before
+        if self.traced_as(node, value, before):
             node.meta["val"] = value
+
+    def traced_as(self, node: fx.Node, value: Any, before: Any) -> bool:
+        """Whether what a node computes was traced with other strides, which is noted."""
+        is_moved = _strides(value) != _strides(before)
+        if is_moved:
+            self._moved[node] = before
+        return is_moved
 
     def _value(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])

@@ -14,6 +14,11 @@ CHANNELS_LAST: Order = (0, 2, 3, 1)
 """Of a batch of images: their channels innermost."""
 
 
+def channels_last(rank: int) -> Order:
+    """The same of signals, images or volumes, by the dimensions that a batch of them has."""
+    return (0, *range(2, rank), 1)
+
+
 def order_of(tensor: torch.Tensor) -> Order:
     """The dimensions from the outermost in memory to the innermost; as they are if not dense."""
     sizes = [_hint(size) for size in tensor.shape]

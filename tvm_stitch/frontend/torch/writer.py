@@ -23,8 +23,8 @@ from tvm_stitch.frontend.placing import PlacingBuilder
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, dims, dtype
 from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.frontend.torch.layout import (
-    CHANNELS_LAST,
     Order,
+    channels_last,
     inverse,
     is_empty,
     is_laid,
@@ -207,13 +207,14 @@ class Writer:
         return _laid(result, order)
 
     def _order_along(self, name: str, node: fx.Node) -> Order | None:
-        """Channels last, where images lie so that are cut or put side by side."""
+        """Channels last, where signals or images lie so that are cut or put side by side."""
         if name not in ALONG_ONE:
             return None
         sources = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
         values = [self.values.get(source) for source in sources]  # type: ignore[arg-type]
-        laid = [isinstance(each, Laid) and each.order == CHANNELS_LAST for each in values]
-        return CHANNELS_LAST if all(laid) else None
+        orders = {each.order if isinstance(each, Laid) else () for each in values}
+        (order,) = orders if len(orders) == 1 else [()]
+        return order if len(order) > 2 and order == channels_last(len(order)) else None
 
     def _viewed(self, node: fx.Node) -> Laid | None:
         """A tensor that lies in another order under another shape, where that moves nothing."""
@@ -273,12 +274,20 @@ def _order_of_work(name: str, node: fx.Node) -> Order | None:
     if name in ELEMENTWISE and isinstance(traced, torch.Tensor):
         order = order_of(traced)
         return None if order == tuple(range(len(order))) else order
+    if name == "convolution_backward":  # that for the images may not be asked for
+        return _channels_last([each.meta["val"] for each in node.args[:2]])  # type: ignore[union-attr]
     if name in IMAGES:
-        # Of a convolution's gradients, that for the images may not be asked for.
-        results = traced if name != "convolution_backward" else node.args[1].meta["val"]  # type: ignore[union-attr]
-        first = results[0] if isinstance(results, (list, tuple)) else results
-        return CHANNELS_LAST if order_of(first) == CHANNELS_LAST else None
+        return _channels_last([traced[0] if isinstance(traced, (list, tuple)) else traced])
     return None
+
+
+def _channels_last(tensors: Sequence[torch.Tensor]) -> Order | None:
+    """Channels last, where all of some images lie so, and not all of them as others do as well."""
+    rank = tensors[0].dim()
+    plain, last = tuple(range(rank)), channels_last(rank)
+    if rank not in (4, 5) or not all(is_laid(each, last) for each in tensors):
+        return None
+    return None if all(is_laid(each, plain) for each in tensors) else last
 
 
 def _permuted(traced: Any, order: Order | None) -> Any:

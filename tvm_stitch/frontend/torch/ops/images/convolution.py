@@ -21,7 +21,7 @@ from tvm_stitch.frontend.torch.call import (
     is_float,
     rank,
 )
-from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, inverse
+from tvm_stitch.frontend.torch.layout import channels_last, inverse
 from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
 
 _op = relax.op
@@ -79,9 +79,9 @@ def _transposed(call: Call, x: Expr, weight: Expr, how: dict[str, Any]) -> Expr:
     convolve = getattr(_op.nn, f"conv{rank(x) - 2}d_transpose")
     if not call.channels_last:
         return call.emit(convolve(x, weight, **how))
-    first = list(inverse(CHANNELS_LAST))
-    x, weight = (call.emit(_op.permute_dims(each, first)) for each in (x, weight))
-    return call.emit(_op.permute_dims(call.emit(convolve(x, weight, **how)), list(CHANNELS_LAST)))
+    last = channels_last(rank(x))
+    x, weight = (call.emit(_op.permute_dims(each, list(inverse(last)))) for each in (x, weight))
+    return call.emit(_op.permute_dims(call.emit(convolve(x, weight, **how)), list(last)))
 
 
 def _gradients(

@@ -1,0 +1,182 @@
+"""In training, convolutions of signals and volumes are cuDNN's as those of images are."""
+
+from itertools import pairwise
+
+import pytest
+from library_stand_in import stand_in
+
+torch = pytest.importorskip("torch")
+
+from training_steps import trained  # noqa: E402
+
+from tvm_stitch.dynamo import backend  # noqa: E402
+from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last  # noqa: E402
+from tvm_stitch.library import locate  # noqa: E402
+
+nn = torch.nn
+_aten = torch.ops.aten
+CONVOLUTIONS = (_aten.convolution.default, _aten.convolution_backward.default)
+EXACT = 1e-5
+# Of dimensions of 1, as of the kernels here, strides differ from eager's: nothing lies elsewhere.
+
+
+@pytest.fixture(autouse=True)
+def _library(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: True)
+    with stand_in(monkeypatch, locate.CUDNN):
+        yield
+
+
+@pytest.fixture
+def laid(monkeypatch):
+    """Joint graphs after they were laid out."""
+    seen = []
+
+    def kept(graph, *how):
+        seen.append(with_channels_last(graph, *how))
+        return seen[-1]
+
+    monkeypatch.setattr(backend, "with_channels_last", kept)
+    return seen
+
+
+def ranks(graph):
+    """The dimensions of the weights of each convolution and of each gradient."""
+    return [
+        node.args[-8 if node.target is CONVOLUTIONS[0] else -10].meta["val"].dim()
+        for node in graph.nodes
+        if node.target in CONVOLUTIONS
+    ]
+
+
+def copies(graph):
+    """What is laid out: the shapes of tensors that are copied."""
+    return [
+        tuple(node.meta["val"].shape) for node in graph.nodes if node.target is _aten.clone.default
+    ]
+
+
+# Kernel, stride, padding, dilation; windows with gaps, and with rows behind the last of them.
+WINDOWS = [(3, 1, 1, 1), (4, 3, 2, 1), (3, 2, 0, 2), (1, 1, 0, 1), (1, 2, 0, 1), (2, 1, 0, 4)]
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("how", WINDOWS)
+@pytest.mark.parametrize("channels", [(6, 10, 5), (1, 7, 1)])
+def test_signals(laid, how, channels):
+    kernel, stride, padding, dilation = how
+    layers = [
+        nn.Conv1d(given, made, kernel, stride, padding, dilation)
+        for given, made in pairwise(channels)
+    ]
+    report = trained(
+        nn.Sequential(layers[0], nn.Tanh(), layers[1]),
+        torch.randn(3, channels[0], 47),
+        alike=False,
+        tolerance=EXACT,
+    )
+    assert len(report.parts) == 2 and not report.left
+    assert not any(part.failure for part in report.parts)
+    assert ranks(laid[0]) == [4] * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_signals_of_halves_and_their_padding(laid, dtype):
+    """A layer of a WaveNet: a causal convolution whose channels are halved."""
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide, self.narrow = nn.Conv1d(8, 16, 2, dilation=3), nn.Conv1d(8, 8, 1)
+
+        def forward(self, x):
+            value, gate = self.wide(nn.functional.pad(x, (3, 0))).chunk(2, 1)
+            return x + self.narrow(value.tanh() * gate.sigmoid())
+
+    model = nn.Sequential(nn.Conv1d(1, 8, 1), Layer(), Layer()).to(dtype)
+    report = trained(model, torch.randn(2, 1, 21).to(dtype), alike=False)
+    assert len(report.parts) == 2 and not report.left
+    assert not any(part.failure for part in report.parts)
+    assert set(ranks(laid[0])) == {4}
+
+
+def test_nothing_is_moved_between_convolutions_of_signals(laid):
+    def layer():
+        return nn.Conv1d(6, 6, 3, padding=1, bias=False), nn.BatchNorm1d(6), nn.ReLU()
+
+    model = nn.Sequential(*layer(), *layer(), *layer())
+    trained(model, torch.randn(2, 6, 19), alike=False, tolerance=1e-4)
+    # What comes in and leaves, forward and backward; the weights, and their gradients.
+    images = [shape for shape in copies(laid[0]) if shape[0] == 2]
+    assert images == [(2, 6, 1, 19), (2, 6, 19), (2, 6, 19)], copies(laid[0])
+    assert len(copies(laid[0])) == len(images) + 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [(3, 2, 1, 1), (4, 2, 1, 0), (2, 2, 0, 0), (3, 1, 0, 0)])
+def test_transposed_signals(laid, how):
+    kernel, stride, padding, more = how
+    enlarged = nn.ConvTranspose1d(6, 5, kernel, stride, padding, more)
+    report = trained(
+        nn.Sequential(enlarged, nn.Tanh(), nn.Conv1d(5, 3, 3)),
+        torch.randn(2, 6, 13),
+        alike=False,
+        tolerance=EXACT,
+    )
+    assert len(report.parts) == 2 and not report.left and set(ranks(laid[0])) == {4}
+
+
+@pytest.mark.parametrize("groups", [2, 6])
+def test_signals_in_groups_stay_as_they_are(laid, groups):
+    model = nn.Sequential(nn.Conv1d(6, 6, 3, groups=groups), nn.Tanh())
+    report = trained(model, torch.randn(2, 6, 17), alike=False, tolerance=EXACT)
+    assert ranks(laid[0]) == [3, 3]
+    assert "convolution_backward" in {each.operator for each in report.left}
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("how", WINDOWS)
+@pytest.mark.parametrize("channels", [(4, 6, 3), (1, 5, 1)])
+def test_volumes(how, channels):
+    kernel, stride, padding, dilation = how
+    layers = [
+        nn.Conv3d(given, made, kernel, stride, padding, dilation)
+        for given, made in pairwise(channels)
+    ]
+    size = (9, 11, 10) if (kernel - 1) * dilation < 3 else (13, 15, 14)
+    x = torch.randn(2, channels[0], *size)
+    report = trained(
+        nn.Sequential(layers[0], nn.Tanh(), layers[1]), x, alike=False, tolerance=EXACT
+    )
+    assert len(report.parts) == 2 and not report.left
+    assert not any(part.failure for part in report.parts)
+
+
+@pytest.mark.slow
+def test_a_transposed_volume_beside_a_skip():
+    class Up(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.down, self.up = nn.Conv3d(4, 6, 2, 2), nn.ConvTranspose3d(6, 4, 2, 2)
+            self.norm, self.last = nn.InstanceNorm3d(8, affine=True), nn.Conv3d(8, 3, 1)
+
+        def forward(self, x):
+            return self.last(self.norm(torch.cat([self.up(self.down(x).relu()), x], 1)))
+
+    report = trained(Up(), torch.randn(2, 4, 4, 6, 8), alike=False, tolerance=1e-4)
+    assert len(report.parts) == 2 and not report.left
+    assert not any(part.failure for part in report.parts)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_without_leave_to_round_they_are_pytorchs(monkeypatch, rank):
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: False)
+    layer = {1: nn.Conv1d, 3: nn.Conv3d}[rank](4, 3, 3)
+    report = trained(
+        nn.Sequential(layer, nn.Tanh()),
+        torch.randn(2, 4, *[7] * rank),
+        alike=False,
+        tolerance=EXACT,
+    )
+    assert {each.operator for each in report.left} == {"convolution", "convolution_backward"}
