@@ -34,6 +34,7 @@ from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
+from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
 from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
@@ -217,6 +218,7 @@ class GraphCompiler:
             with_offsets(joint.graph)
             support = self._support(device, BACKWARD)
             with_shapes_alone(joint.graph, lambda node: support.refused(node) is None)
+            self._take_biases(joint.graph, support)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
@@ -249,6 +251,7 @@ class GraphCompiler:
             if self._lays_out(device):  # of training that is the joint graph's
                 graph.graph = with_channels_last(graph.graph)
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
+            self._take_biases(graph.graph, support)
         if self.settings.device != LLVM:
             with_aligned_products(graph.graph)
         as_vectors(graph.graph)
@@ -296,6 +299,11 @@ class GraphCompiler:
     def _lays_out(self, device: torch.device) -> bool:
         """Whether convolutions are faster with channels last, PyTorch's own or a part's."""
         return device.type == CUDA or bool(self._libraries().convolutions)
+
+    def _take_biases(self, graph: fx.Graph, support: Support) -> None:
+        """Biases of PyTorch's convolutions become ours; on CPUs its kernels add them themselves."""
+        if self.settings.device != LLVM:
+            with_biases_apart(graph, lambda node: support.refused(node) is None)
 
     def _part(
         self, log: GraphLog, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]
