@@ -134,7 +134,7 @@ def _with_inner_views(part: Sequence[fx.Node], ours: Container[fx.Node]) -> list
 
 
 def _copied_view(view: fx.Node, ours: Container[fx.Node]) -> list[fx.Node]:
-    """The views, from the first on, that a view with gaps is of what is dense; empty: it is none."""
+    """The views, in order, that make a view with gaps of what is dense; empty: it is none."""
     chain = list[fx.Node]()
     while is_view(view) and view in ours:
         chain.insert(0, view)
