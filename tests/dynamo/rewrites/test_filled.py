@@ -4,9 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites.filled import with_filled  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 
 
@@ -53,3 +55,53 @@ def test_of_sizes_that_change():
 def test_memory_that_lies_in_another_order_stays_pytorchs():
     x, y = torch.randn(2, 5, 7).transpose(1, 2)
     assert judged(quotients, x, y) == {"empty_permuted"}
+
+
+def regions(x):
+    """The regions of shifted windows, numbered slice by slice."""
+    mask = x.new_zeros(6, 8)
+    for number, rows in enumerate((slice(0, 2), slice(2, 5), slice(-1, None))):
+        for columns in (slice(0, 3), slice(-5, None)):
+            mask[rows, columns] = number * 1.5 + 1
+    mask[:, 1] = True
+    return x + mask
+
+
+def operators_of(expected, function, *inputs):
+    """The operators of a function's graph once it is rewritten, which computes the same."""
+    torch._dynamo.reset()
+    found = []
+
+    def compiled(module, given):
+        def forward(graph, _given):
+            with_filled(graph.graph)
+            graph.recompile()
+            found.extend(str(node.target) for node in graph.graph.nodes)
+            return graph.forward
+
+        return aot_module_simplified(module, given, fw_compiler=forward)
+
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(function, backend=compiled)(*inputs), expected)
+    return found
+
+
+def test_numbers_written_into_slices_are_no_tensors():
+    x = torch.randn(6, 8)
+    found = operators_of(regions(x), regions, x)
+    assert "aten.full.default" in found
+    assert not {"aten.lift_fresh_copy.default", "aten.copy.default", "aten.fill.Tensor"} & {*found}
+
+
+def test_a_vector_written_into_a_slice_stays():
+    def function(x):
+        mask = x.new_zeros(6, 8)
+        mask[1] = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+        return x + mask
+
+    x = torch.randn(6, 8)
+    assert "aten.lift_fresh_copy.default" in operators_of(function(x), function, x)
+
+
+def test_results_of_numbers_written_into_slices():
+    assert not judged(regions, torch.randn(6, 8))

@@ -3,19 +3,25 @@
 In: a functional graph with FakeTensors. Out: the same graph with fewer calls. PyTorch writes a
 number beside a tensor, the margin of a loss or a gradient of one, as `full_like` of an `empty`
 tensor: memory as large as the tensor's, which PyTorch would allocate for our part to read nothing
-of. Must not know what becomes of the graph.
+of. A number that is written into a slice is a tensor of its own on the CPU, which PyTorch would
+copy to a GPU at every call. Must not know what becomes of the graph.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tvm_stitch.frontend.torch.layout import is_laid
 
 _aten = torch.ops.aten
 _EMPTY = (_aten.empty_permuted.default, _aten.empty.memory_format)
 _FILLED = (_aten.full_like.default, _aten.fill.Scalar)
+_WRITES = (_aten.fill.Tensor, _aten.copy.default)
+_LIFTED = _aten.lift_fresh_copy.default
 
 
 def with_filled(graph: fx.Graph) -> None:
@@ -26,24 +32,56 @@ def with_filled(graph: fx.Graph) -> None:
                 _replace(graph, fill, empty.args[0])
             if not empty.users:
                 graph.erase_node(empty)
+    for lifted in graph.find_nodes(op="call_function", target=_LIFTED):
+        number = _number(lifted)
+        for write in [user for user in lifted.users if _writes(user, lifted)]:
+            if number is not None:
+                _replace(graph, write, list(write.meta["val"].shape), number)
+        if not lifted.users:
+            graph.erase_node(lifted)
 
 
 def _fills(call: fx.Node, empty: fx.Node) -> bool:
     """Whether a call asks nothing of the memory, and its result lies as its dimensions do."""
     if call.target not in _FILLED or call.args[0] is not empty:
         return False
+    return isinstance(call.args[1], (bool, int, float)) and _lies_plain(call)
+
+
+def _writes(call: fx.Node, lifted: fx.Node) -> bool:
+    """Whether a call makes a tensor of known sizes of a number, whatever was there."""
+    if call.target not in _WRITES or call.args[0] is lifted or not _lies_plain(call):
+        return False
+    return all(isinstance(extent, int) for extent in call.meta["val"].shape)
+
+
+def _lies_plain(call: fx.Node) -> bool:
     value = call.meta["val"]
-    return isinstance(call.args[1], (bool, int, float)) and is_laid(
-        value, tuple(range(value.dim()))
-    )
+    return is_laid(value, tuple(range(value.dim())))
 
 
-def _replace(graph: fx.Graph, fill: fx.Node, size: object) -> None:
+def _number(lifted: fx.Node) -> bool | int | float | None:
+    """The number that a constant of the graph's is, if it is a single one."""
+    constant = lifted.args[0]
+    assert isinstance(constant, fx.Node)
+    if constant.op != "get_attr":
+        return None
+    tensor = attrgetter(str(constant.target))(constant.graph.owning_module)
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() or tensor.device.type != "cpu":
+        return None
+    with unset_fake_temporarily():
+        number = tensor.item()
+    return number if isinstance(number, (bool, int, float)) else None
+
+
+def _replace(
+    graph: fx.Graph, fill: fx.Node, size: object, number: bool | int | float | None = None
+) -> None:
     value = fill.meta["val"]
     with graph.inserting_before(fill):
         full = graph.call_function(
             _aten.full.default,
-            (size, fill.args[1]),
+            (size, fill.args[1] if number is None else number),
             {"dtype": value.dtype, "device": value.device},
         )
     full.meta = dict(fill.meta)
