@@ -302,6 +302,18 @@ def test_images_with_channels_last_are_joined_and_cut_as_they_lie(dim):
     assert "permute_dims" not in check(function, x, y).module.script()
 
 
+@pytest.mark.parametrize("dim", [1, 2, -3])
+def test_gates_of_images_with_channels_last_are_split_as_they_lie(dim):
+    x = image(3, 4, 8, 6, last=True)
+
+    def function(x):
+        gate, value = (x * 2).chunk(2, dim)
+        first, *rest = (x + 1).split([1, 3] if dim != 2 else [1, 3, 4], dim)
+        return torch.sigmoid(gate) * value.tanh(), first * 2, rest[0].exp()
+
+    assert "permute_dims" not in check(function, x).module.script()
+
+
 @pytest.mark.parametrize("spatial", [(7,), (3, 4, 5)])
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_signals_and_volumes_are_joined_and_cut_as_they_lie(spatial, dim):

@@ -348,7 +348,7 @@ def _copied(call: Call, x: Expr, source: Expr, non_blocking: bool = False) -> Ex
     return _expand(call, source, call.shape)
 
 
-ALONG_ONE = frozenset({"cat", "slice.Tensor"})
+ALONG_ONE = frozenset({"cat", "slice.Tensor", "split.Tensor", "split_with_sizes"})
 """Those along one dimension that leave all others as they are."""
 VIEWS = frozenset({
     "alias", "as_strided", "detach", "diagonal", "expand", "permute", "select.int", "slice.Tensor",
