@@ -187,28 +187,22 @@ def in_order(problem: Problem, chosen: Iterable[int]) -> tuple[int, ...] | None:
     return None if stuck else tuple(ready)
 
 
-def find_cycle(problem: Problem, chosen: Iterable[int]) -> tuple[frozenset[int], frozenset[Value]]:
-    """Kernels that wait for each other, and for what; nobody else among the chosen writes that."""
+def find_cycle(problem: Problem, chosen: Iterable[int]) -> frozenset[Value]:
+    """Values of which chosen kernels write each only once another is there: the fewest."""
     ready, stuck = _run(problem, chosen)
     there = {value for number in ready for value in problem.choices[number].writes}
-    waits = {
-        number: min(problem.choices[number].reads & problem.produced - there, key=str)
-        for number in stuck
-    }
-    writers: dict[Value, list[int]] = defaultdict(list)
-    for number in stuck:
-        for value in problem.choices[number].writes:
-            writers[value].append(number)
+    waits = {n: min(problem.choices[n].reads & problem.produced - there, key=str) for n in stuck}
     cycles = []
     for start in stuck:
         members, pending = {start}, [start]
         while pending:
-            found = set(writers[waits[pending.pop()]]) - members
+            awaited = waits[pending.pop()]
+            found = {n for n in stuck if awaited in problem.choices[n].writes} - members
             members |= found
             pending.extend(found)
         cycles.append(members)
     smallest = min(cycles, key=lambda members: (len(members), sorted(members)))
-    return frozenset(smallest), frozenset(waits[member] for member in smallest)
+    return frozenset(waits[member] for member in smallest)
 
 
 def _run(problem: Problem, chosen: Iterable[int]) -> tuple[list[int], list[int]]:
@@ -332,13 +326,19 @@ class _Model:
         """How many of some choices are taken."""
         return self.pulp.lpSum(self.takes[number] for number in numbers)
 
-    def forbid(self, cycle: tuple[frozenset[int], frozenset[Value]]) -> None:
-        """Not all of a cycle, unless another kernel writes something that it waits for."""
+    def forbid(self, values: frozenset[Value]) -> None:
+        """Values that wait for each other: a kernel writes one of them that reads none of them.
+
+        The first kernel that writes any does. Were only the kernels forbidden that were found, the
+        next solution would have others in their place that differ in what they compute beside it.
+        """
         self.cycles += 1
-        members, values = cycle
-        others = {n for value in values for n in self.writers[value]} - members
-        relief = self._taken(sorted(others))
-        self.program += self._taken(sorted(members)) <= len(members) - 1 + relief
+        choices = self.problem.choices
+        free = {n for value in values for n in self.writers[value] if not choices[n].reads & values}
+        first = self._taken(sorted(free))
+        readers = [self.takes[n] for n, choice in enumerate(choices) if choice.reads & values]
+        for least in [1] if values & self.problem.needed else readers:
+            self.program += first >= least
 
     def run(self, seconds: float, warm: Sequence[int]) -> _Found:
         """Solve what is there so far, starting from a plan if there is one.
