@@ -106,6 +106,51 @@ def test_a_batch_of_any_size():
     assert not report.left and not any(part.failure for part in report.parts)
 
 
+def volumes():
+    torch.manual_seed(0)
+    stem = nn.Conv3d(3, 8, 3, 2, 1), nn.BatchNorm3d(8), nn.ReLU()
+    behind = nn.MaxPool3d((1, 3, 3), (1, 2, 2), (0, 1, 1)), nn.Conv3d(8, 8, 3, 1, 1, groups=8)
+    return nn.Sequential(*stem, *behind, nn.BatchNorm3d(8), nn.Conv3d(8, 4, 3)).eval().bfloat16()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [False, True])
+def test_volumes_are_one_part_and_lie_with_channels_last(last):
+    x = torch.randn(2, 3, 8, 18, 16).bfloat16()
+    x = x.to(memory_format=torch.channels_last_3d) if last else x
+    report, kernels = compiled(volumes(), x)
+    assert len(report.parts) == 1 and not report.left and not report.parts[0].failure
+    # Weights laid out, with the input if need be; the norm, windows, the depthwise one; the result.
+    assert len(kernels) == (4 if last else 5), kernels
+
+
+class Skipped(nn.Module):
+    """Of a U-Net of volumes: down, up by a transposed convolution and by interpolation, joined."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.down = nn.Conv3d(3, 8, 3, padding=1), nn.Conv3d(8, 8, 3, 2, 1)
+        self.norm, self.up = nn.GroupNorm(2, 8), nn.ConvTranspose3d(8, 4, 2, 2)
+        self.last = nn.Conv3d(20, 4, 3, padding=1)
+
+    def forward(self, x):
+        h = nn.functional.silu(self.norm(self.given(x)))
+        deep = self.down(h)
+        wide = nn.functional.interpolate(deep, scale_factor=2, mode="nearest")
+        return self.last(torch.cat([h, self.up(deep), wide], 1)) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [False, True])
+def test_volumes_that_are_joined(last):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 4, 6, 10).bfloat16()
+    x = x.to(memory_format=torch.channels_last_3d) if last else x
+    report, kernels = compiled(Skipped().bfloat16(), x)
+    assert len(report.parts) == 1 and not report.left and not report.parts[0].failure
+    assert len(kernels) == 4, kernels  # laid out, the norm, what is joined, the result
+
+
 def test_without_the_library_they_are_pytorchs():
     # By a patch of its own: the one of the fixture is undone last, to the stand-in's folder.
     with pytest.MonkeyPatch.context() as patched:

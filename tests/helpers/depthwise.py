@@ -7,42 +7,46 @@ from convolved import convolved as of_channels_first
 from tvm.relax import op
 from zoo import Case, graph
 
-WEIGHTS = {"OIHW": (2, 3, 0, 1), "OHWI": (2, 0, 1, 3), "HWOI": (0, 1, 2, 3)}  # of HWOI
+WEIGHTS = ("OIHW", "OHWI", "HWOI")
+OF_VOLUMES = ("OIDHW", "ODHWI", "DHWOI")
 
 
 def convolved(x, w, strides, padding, dilation):
     """By channels last and taps first."""
-    images, weights = x.transpose(0, 3, 1, 2), w.transpose(2, 3, 0, 1)
-    y = of_channels_first(images, weights, strides, padding, dilation, x.shape[3])
-    return y.transpose(0, 2, 3, 1)
+    images, weights = np.moveaxis(x, -1, 1), np.moveaxis(w, (-2, -1), (0, 1))
+    y = of_channels_first(images, weights, strides, padding, dilation, x.shape[-1])
+    return np.moveaxis(y, 1, -1)
 
 
 def depthwise(
-    shape, window, dtype="float16", strides=(1, 1), padding=None, dilation=(1, 1),
+    shape, window, dtype="float16", strides=None, padding=None, dilation=None,
     last=True, weights="OHWI", filters=1,
 ) -> Case:  # fmt: skip
     """A convolution of images of (batch, rows, columns, channels) with a bias and ReLU behind.
 
-    Of so many filters for each channel.
+    Of so many filters for each channel. Of volumes too, by the names of their weights' axes.
     """
     padding = tuple(size // 2 for size in window) if padding is None else padding
-    batch, rows, columns, channels = shape
-    images = (batch, rows, columns, channels) if last else (batch, channels, rows, columns)
+    strides, dilation = strides or (1,) * len(window), dilation or (1,) * len(window)
+    batch, *sides, channels = shape
+    images = tuple(shape) if last else (batch, channels, *sides)
     made = channels * filters
-    taps = (*window, made, 1)
-    laid = tuple(taps[axis] for axis in WEIGHTS[weights])
-    data = "NHWC" if last else "NCHW"
+    axes = "DHW"[-len(window) :]
+    laid = [f"{axes}OI".index(axis) for axis in weights]
+    sizes = (*window, made, 1)
+    data = f"N{axes}C" if last else f"NC{axes}"
+    convolution = getattr(op.nn, f"conv{len(window)}d")
 
     def build(emit, x, w, b):
         how = {"strides": strides, "padding": padding, "dilation": dilation, "groups": channels}
-        y = emit(op.nn.conv2d(x, w, data_layout=data, kernel_layout=weights, **how))
-        b = b if last else emit(op.reshape(b, (made, 1, 1)))
+        y = emit(convolution(x, w, data_layout=data, kernel_layout=weights, **how))
+        b = b if last else emit(op.reshape(b, (made, *[1] * len(window))))
         return emit(op.nn.relu(emit(op.add(y, b))))
 
     def expected(x, w, b):
-        x = x if last else x.transpose(0, 2, 3, 1)
-        w = w.transpose([WEIGHTS[weights].index(axis) for axis in range(4)])
+        x = x if last else np.moveaxis(x, 1, -1)
+        w = w.transpose(np.argsort(laid))
         y = np.maximum(convolved(x, w, strides, padding, dilation) + b, 0)
-        return y if last else y.transpose(0, 3, 1, 2)
+        return y if last else np.moveaxis(y, -1, 1)
 
-    return graph(dtype, [images, laid, (made,)], build, expected)
+    return graph(dtype, [images, tuple(sizes[axis] for axis in laid), (made,)], build, expected)

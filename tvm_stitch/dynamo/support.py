@@ -218,7 +218,7 @@ def _is_direct(node: fx.Node) -> bool:
     transposed, groups = node.args[6], node.args[8]
     filters, depth, *window = weight.shape
     is_written_out = becomes_direct(groups, images.shape[1], filters, depth, window)
-    return is_written_out and len(window) in (1, 2) and not transposed
+    return is_written_out and not transposed
 
 
 def _lies_channels_last(images: Any) -> bool:

@@ -11,6 +11,7 @@ from tvm_stitch.frontend.torch.offsets import BACKWARD, WITH_OFFSETS  # noqa: E4
 
 functional = torch.nn.functional
 HOW = [(3, 2, 1), (2, 2, 0), ((3, 2), (1, 2), (1, 0)), (3, 2, 1, 1, True)]
+OF_VOLUMES = [((1, 3, 3), (1, 2, 2), (0, 1, 1)), (2, 2, 0), (3, 2, 1, 1, True)]
 
 
 def image(last, dtype=torch.float32):
@@ -21,6 +22,14 @@ def image(last, dtype=torch.float32):
     return x.to(memory_format=torch.channels_last) if last else x
 
 
+def volume(last, dtype=torch.float32):
+    """The same, but for planes of nothing: in these PyTorch gives other places on the CPU."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 4, (2, 16, 4, 6, 7)).to(dtype)
+    x[0, 1, 2, 3, 4], x[1, 1, 0, 0, 0] = float("nan"), float("inf")
+    return x.to(memory_format=torch.channels_last_3d) if last else x
+
+
 def step(function, x):
     x = x.detach().requires_grad_()
     y = function(x)
@@ -28,22 +37,22 @@ def step(function, x):
     return y.detach(), x.grad
 
 
-def agree(how, last, dtype=torch.float32, device=LLVM):
+def agree(how, x, device=LLVM):
     """Of small whole numbers sums are exact."""
     torch._dynamo.reset()
+    pool = getattr(functional, f"max_pool{x.dim() - 2}d")
     ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
 
     def pooled(x):
-        return functional.max_pool2d(x * 2, *how) * 2
+        return pool(x * 2, *how) * 2
 
-    x = image(last, dtype)
     found = step(torch.compile(pooled, backend=ours), x)
     for got, want in zip(found, step(pooled, x), strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
     report = ours.log.report()
     assert [part.failure for part in report.parts if part.failure] == []
     names = {name for part in report.parts for name in part.operators}
-    assert "tvm_stitch.max_pool2d_with_offsets_backward" in names
+    assert f"tvm_stitch.max_pool{x.dim() - 2}d_with_offsets_backward" in names
     assert not report.left
 
 
@@ -51,13 +60,21 @@ def agree(how, last, dtype=torch.float32, device=LLVM):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("last", [False, True])
 def test_gradients_go_to_the_first_of_the_largest(how, last):
-    agree(how, last)
+    agree(how, image(last))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", OF_VOLUMES)
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_of_volumes_do_so_too(how, last):
+    agree(how, volume(last))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last", [False, True])
-def test_as_a_gpu_computes_them(last):
-    agree(HOW[0], last, torch.bfloat16, EXECUTOR)
+@pytest.mark.parametrize("made", [image, volume])
+def test_as_a_gpu_computes_them(made, last):
+    agree(HOW[0], made(last, torch.bfloat16), EXECUTOR)
 
 
 def test_nothing_is_cast_to_a_byte_that_tvm_would_have_to_bound():
@@ -72,14 +89,23 @@ def test_nothing_is_cast_to_a_byte_that_tvm_would_have_to_bound():
 
 @pytest.mark.parametrize("how", [how[:3] for how in HOW])
 def test_pytorch_runs_them_as_well(how):
-    size, stride, padding = ([n, n] if isinstance(n, int) else list(n) for n in how)
-    x = image(last=False)
-    values, offsets = WITH_OFFSETS(x, size, stride, padding, False)
+    runs(how, image(last=False), functional.max_pool2d)
+
+
+@pytest.mark.parametrize("how", [how[:3] for how in OF_VOLUMES])
+def test_and_those_of_volumes(how):
+    runs(how, volume(last=False), functional.max_pool3d)
+
+
+def runs(how, x, pool):
+    sides = x.dim() - 2
+    size, stride, padding = ([n] * sides if isinstance(n, int) else list(n) for n in how)
+    values, offsets = WITH_OFFSETS[sides](x, size, stride, padding, False)
     assert offsets.dtype == torch.int8
-    expected, gradient = step(lambda x: functional.max_pool2d(x, *how), x)
+    expected, gradient = step(lambda x: pool(x, *how), x)
     torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)
     given = torch.arange(values.numel()).view(values.shape).remainder(7).to(values.dtype)
-    found = BACKWARD(given, x, size, stride, padding, False, offsets)
+    found = BACKWARD[sides](given, x, size, stride, padding, False, offsets)
     torch.testing.assert_close(found, gradient, rtol=0, atol=0)
 
 

@@ -16,6 +16,8 @@ POOLINGS = {
     "mirrored": lambda x: functional.pad(x, (1, 2, 1, 1), mode="reflect"),
     "repeated": lambda x: functional.pad(x, (1, 2, 1, 1), mode="replicate"),
     "along one axis": lambda x: functional.pad(x[0], (1, 2), mode="reflect"),
+    "average of volumes": lambda x: functional.avg_pool3d(x[None] * 2, 2),
+    "largest of volumes": lambda x: functional.max_pool3d(x[None] * 2, 2),
 }
 
 

@@ -73,7 +73,7 @@ def test_no_number_is_made_of_what_is_none():
 
 def test_a_pixel_in_many_windows_is_pytorchs():
     columns = functional.unfold(image(1, 1, 9, 9), 6)
-    with pytest.raises(TorchError, match="more than 25"):
+    with pytest.raises(TorchError, match="more than 27"):
         convert(traced(lambda c: functional.fold(c, 9, 6), columns).graph)
 
 

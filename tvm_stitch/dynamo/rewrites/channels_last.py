@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,33 +28,43 @@ CONVOLUTION = _aten.convolution.default
 GRADIENTS = _aten.convolution_backward.default
 _HALVES = (torch.float16, torch.bfloat16)
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
-IMAGES = (2,)
-"""Of so many dimensions are the convolutions that are laid out in inference; parts do the rest."""
-TRAINED = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """Of how many dimensions the convolutions are that are laid out: in no groups, by channels."""
+
+    plain: tuple[int, ...]
+    by_channel: tuple[int, ...]
+
+
+INFERRED = Dimensions((2, 3), (2, 3))
+"""Those in inference, where a part reads signals as they lie."""
+TRAINED = Dimensions((1, 2, 3), (2,))
 """Those in training, where what one graph keeps the other has to read as it lies."""
 _ROW = 2
 """Where the axis of a single row is put, as PyTorch puts it itself."""
 _NEUTRAL = (1, 0, 1)  # what stride, padding and dilation are along it
 
 
-def with_channels_last(graph: fx.Graph, spatial: Sequence[int] = IMAGES) -> fx.Graph:
+def with_channels_last(graph: fx.Graph, which: Dimensions = INFERRED) -> fx.Graph:
     """The graph with such convolutions of so many dimensions so; as it is where that fails."""
-    if not any(gains(node, spatial) for node in graph.nodes):
+    if not any(gains(node, which) for node in graph.nodes):
         return graph
-    return laid_out(graph, partial(_ChannelsLast, spatial=spatial))
+    return laid_out(graph, partial(_ChannelsLast, which=which))
 
 
-def gains(node: fx.Node, spatial: Sequence[int] = IMAGES) -> bool:
-    """Whether a node is a convolution that is faster so: in no groups, or images by channels.
+def gains(node: fx.Node, which: Dimensions = INFERRED) -> bool:
+    """Whether a node is a convolution that is faster so: in no groups, or by channels.
 
     What becomes a product reads its images where they lie.
     """
     weight, groups = _weight_and_groups(node)
-    if weight is None or weight.dim() - 2 not in spatial:
+    by_channel = weight is not None and groups != 1 and weight.shape[1] == 1
+    if weight is None or weight.dim() - 2 not in (which.by_channel if by_channel else which.plain):
         return False
     if weight.dtype not in _HALVES and not (weight.dtype is torch.float32 and convolves_by_tf32()):
         return False
-    by_channel = weight.shape[1] == 1 and weight.dim() == 4
     return (groups == 1 or by_channel) and not is_product(node)
 
 
@@ -68,15 +79,15 @@ def _weight_and_groups(node: fx.Node) -> tuple[torch.Tensor | None, Any]:
 class _ChannelsLast(Strides):
     """Lays a graph's convolutions out, and traces what follows from it."""
 
-    def __init__(self, graph: fx.Graph, spatial: Sequence[int]) -> None:
+    def __init__(self, graph: fx.Graph, which: Dimensions) -> None:
         super().__init__(graph)
-        self._spatial = spatial
+        self._which = which
         self._rows: dict[fx.Node, fx.Node] = {}  # signals as images one row high
         self._told: dict[fx.Node, fx.Node] = {}  # images of one channel, their strides set
 
     def change(self, node: fx.Node) -> None:
         """The operands of a convolution."""
-        if not gains(node, self._spatial):
+        if not gains(node, self._which):
             return
         tensors = (0, 1) if node.target is CONVOLUTION else (0, 1, 2)
         images, weight = tensors[-2:]
@@ -148,4 +159,4 @@ class _ChannelsLast(Strides):
         return self.called(reader, _aten.permute.default, view, list(order))
 
 
-__all__ = ["IMAGES", "TRAINED", "gains", "with_channels_last"]
+__all__ = ["INFERRED", "TRAINED", "Dimensions", "gains", "with_channels_last"]

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from tvm_stitch.dynamo.rewrites.strides import Strides, laid_out
-from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, is_laid, order_of
+from tvm_stitch.frontend.torch.layout import has_channels_last, is_laid, order_of
 
 
 def with_rows_together(graph: fx.Graph, is_ours: Callable[[fx.Node], bool]) -> fx.Graph:
@@ -33,7 +33,7 @@ def _lies_across(node: fx.Node) -> bool:
     if torch.Tag.pointwise not in getattr(node.target, "tags", ()):
         return False
     order = order_of(value)
-    if order[-1] == value.dim() - 1 or order == CHANNELS_LAST or not is_laid(value, order):
+    if order[-1] == value.dim() - 1 or has_channels_last(order) or not is_laid(value, order):
         return False
     return any(_is_plain(source.meta.get("val"), value) for source in node.all_input_nodes)
 

@@ -19,9 +19,11 @@ from tvm_stitch.frontend.torch.ops.images.padding import OPERATORS as PADDING
 
 _aten = torch.ops.aten
 GRADIENTS = (
-    BACKWARD,
+    *BACKWARD.values(),
     _aten._adaptive_avg_pool2d_backward.default,
+    _aten._adaptive_avg_pool3d_backward.default,
     _aten.avg_pool2d_backward.default,
+    _aten.avg_pool3d_backward.default,
     *(getattr(_aten, name).default for name in PADDING if name.endswith("_backward")),
 )
 """Their second argument is the image."""

@@ -19,6 +19,11 @@ def channels_last(rank: int) -> Order:
     return (0, *range(2, rank), 1)
 
 
+def has_channels_last(order: Order) -> bool:
+    """Whether images or volumes that lie in this order have their channels innermost."""
+    return len(order) in (4, 5) and order == channels_last(len(order))
+
+
 def order_of(tensor: torch.Tensor) -> Order:
     """The dimensions from the outermost in memory to the innermost; as they are if not dense."""
     sizes = [_hint(size) for size in tensor.shape]

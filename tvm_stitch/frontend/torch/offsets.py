@@ -1,32 +1,30 @@
 """Max pooling that says where in a window its largest element is: a byte, where PyTorch's says 8.
 
-Two operators that PyTorch can run as well, by its own: graphs for training hold them where forward
-keeps positions for backward. Must not know graphs.
+Two operators that PyTorch can run as well, by its own, for images and two for volumes: graphs for
+training hold them where forward keeps positions for backward. Must not know graphs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from typing import Any
 
 import torch
 
 _aten = torch.ops.aten
 _LIBRARY = torch.library.Library("tvm_stitch", "DEF")
-_WINDOWS = "int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode"
-_LIBRARY.define(f"max_pool2d_with_offsets(Tensor x, {_WINDOWS}) -> (Tensor, Tensor)")
-_LIBRARY.define(
-    f"max_pool2d_with_offsets_backward(Tensor gradient, Tensor x, {_WINDOWS}, Tensor offsets)"
-    " -> Tensor"
-)
+_POOLS = {2: _aten.max_pool2d_with_indices, 3: _aten.max_pool3d_with_indices}
+_GRADIENTS = {2: _aten.max_pool2d_with_indices_backward, 3: _aten.max_pool3d_with_indices_backward}
 
 
 def _with_offsets(
     x: torch.Tensor, size: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    values, places = _aten.max_pool2d_with_indices(x, size, stride, padding, 1, ceil)
-    top, left = _corners(places, stride, padding)
-    row, column = places // x.shape[-1] - top, places % x.shape[-1] - left
-    return values, (row * size[1] + column).to(torch.int8)
+    values, places = _POOLS[len(size)](x, size, stride, padding, 1, ceil)
+    extents, first = x.shape[-len(size) :], _corners(places, stride, padding)
+    offsets = [at - corner for at, corner in zip(_split(places, extents), first, strict=True)]
+    return values, _joined(offsets, size).to(torch.int8)
 
 
 def _backward(
@@ -38,24 +36,57 @@ def _backward(
     ceil: bool,
     offsets: torch.Tensor,
 ) -> torch.Tensor:
-    top, left = _corners(offsets, stride, padding)
-    row, column = offsets // size[1] + top, offsets % size[1] + left
-    found: torch.Tensor = _aten.max_pool2d_with_indices_backward(
-        gradient, x, size, stride, padding, 1, ceil, row * x.shape[-1] + column
+    first = _corners(offsets, stride, padding)
+    places = [at + corner for at, corner in zip(_split(offsets, size), first, strict=True)]
+    numbers = _joined(places, x.shape[-len(size) :])
+    found: torch.Tensor = _GRADIENTS[len(size)](
+        gradient, x, size, stride, padding, 1, ceil, numbers
     )
     return found
 
 
 def _corners(
     windows: torch.Tensor, stride: Sequence[int], padding: Sequence[int]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The row and the column of the first element of each window."""
-    rows, columns = (torch.arange(n, device=windows.device) for n in windows.shape[-2:])
-    return rows[:, None] * stride[0] - padding[0], columns * stride[1] - padding[1]
+) -> list[torch.Tensor]:
+    """The place of the first element of each window along each side."""
+    sides = len(stride)
+    ways = zip(windows.shape[-sides:], stride, padding, strict=True)
+    return [
+        (torch.arange(n, device=windows.device) * step - pad).view(-1, *[1] * (sides - 1 - side))
+        for side, (n, step, pad) in enumerate(ways)
+    ]
 
 
-_LIBRARY.impl("max_pool2d_with_offsets", _with_offsets, "CompositeExplicitAutograd")
-_LIBRARY.impl("max_pool2d_with_offsets_backward", _backward, "CompositeExplicitAutograd")
+def _split(numbers: torch.Tensor, extents: Sequence[int]) -> list[torch.Tensor]:
+    """Places along each side, of numbers that count row by row."""
+    places = []
+    for extent in reversed(extents[1:]):
+        places.append(numbers % extent)
+        numbers = numbers // extent
+    return [numbers, *reversed(places)]
 
-WITH_OFFSETS = torch.ops.tvm_stitch.max_pool2d_with_offsets.default
-BACKWARD = torch.ops.tvm_stitch.max_pool2d_with_offsets_backward.default
+
+def _joined(places: Sequence[torch.Tensor], extents: Sequence[int]) -> torch.Tensor:
+    """The numbers that places along each side have."""
+    pairs = zip(places[1:], extents[1:], strict=True)
+    return reduce(lambda number, pair: number * pair[1] + pair[0], pairs, places[0])
+
+
+def _operators(sides: int) -> tuple[Any, Any]:
+    """The operator and its gradient, for windows along so many sides."""
+    name, one = f"max_pool{sides}d_with_offsets", f"int[{sides}]"
+    windows = f"{one} kernel_size, {one} stride, {one} padding, bool ceil_mode"
+    _LIBRARY.define(f"{name}(Tensor x, {windows}) -> (Tensor, Tensor)")
+    _LIBRARY.define(
+        f"{name}_backward(Tensor gradient, Tensor x, {windows}, Tensor offsets) -> Tensor"
+    )
+    _LIBRARY.impl(name, _with_offsets, "CompositeExplicitAutograd")
+    _LIBRARY.impl(f"{name}_backward", _backward, "CompositeExplicitAutograd")
+    ours = torch.ops.tvm_stitch
+    return getattr(ours, name).default, getattr(ours, f"{name}_backward").default
+
+
+_OURS = {sides: _operators(sides) for sides in _POOLS}
+WITH_OFFSETS = {sides: forward for sides, (forward, _) in _OURS.items()}
+BACKWARD = {sides: backward for sides, (_, backward) in _OURS.items()}
+"""Both by the number of sides of a window."""

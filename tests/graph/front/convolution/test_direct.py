@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from check import DTYPES, check, primfuncs
 from convolved import convolved as of_channels_first
-from depthwise import WEIGHTS, convolved, depthwise
+from depthwise import OF_VOLUMES, WEIGHTS, convolved, depthwise
 from library_stand_in import stand_in
 from tvm import tirx
 from tvm.relax import op
 from zoo import graph
 
 from tvm_stitch.graph.back.launches import outside_calls
+from tvm_stitch.graph.front.convolution.choose import convolutions_of
 from tvm_stitch.graph.front.convolution.direct import is_direct
 from tvm_stitch.library import locate
 from tvm_stitch.target import full_target
@@ -38,6 +39,26 @@ BATCH = tirx.Var("n", "int64")
 )
 def test_convolutions(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "window", "how"),
+    [
+        ((1, 4, 10, 14, 24), (3, 3, 3), {}),
+        ((2, 3, 9, 7, 31), (3, 3, 3), {"strides": (1, 2, 2)}),
+        ((1, 3, 17, 19, 8), (3, 3, 3), {"strides": (1, 8, 4)}),
+        ((1, 5, 6, 7, 16), (3, 1, 3), {"dilation": (2, 1, 3), "padding": (2, 0, 3)}),
+        ((1, 7, 6, 5, 9), (5, 5, 5), {"strides": (2, 1, 3), "padding": (1, 2, 0)}),
+        ((1, 4, 8, 8, 12), (3, 3, 3), {"filters": 2}),
+    ],
+)
+def test_convolutions_of_volumes(dtype, last, shape, window, how):
+    case = depthwise(shape, window, dtype, last=last, weights="OIDHW", **how)
+    assert any(map(is_direct, convolutions_of(case.module)))
+    check(case, kernels=None)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -92,6 +113,12 @@ def test_one_channel_or_one_filter(dtype, shape, weight, how):
 def test_weights_are_read_by_tap_in_a_kernel_that_transposes_them_if_need_be(weights):
     case = depthwise((8, 28, 28, 64), (3, 3), weights=weights)
     check(case, kernels=1 if weights == "HWOI" else 2, orders=1)
+
+
+@pytest.mark.parametrize("weights", OF_VOLUMES)
+def test_those_of_volumes_are_read_by_tap_as_well(weights):
+    case = depthwise((2, 4, 14, 14, 64), (3, 3, 3), weights=weights)
+    check(case, kernels=1 if weights == "DHWOI" else 2, orders=1)
 
 
 def test_channels_first_take_their_weights_as_they_are():

@@ -23,10 +23,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_cdist_forward", "_grouped_mm", "_pdist_forward", "_fft_c2r", "_fft_r2c",
     ),
     _SORTED: ("sort", "topk"),
-    _SPATIAL: (
-        "_adaptive_avg_pool3d", "avg_pool3d", "grid_sampler_2d",
-        "max_pool3d_with_indices",
-    ),
+    _SPATIAL: ("grid_sampler_2d",),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
     _COUNTED: ("_embedding_bag", "histc"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),

@@ -29,7 +29,7 @@ from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_
 from tvm_stitch.graph.front.pooling.windows import Windows
 from tvm_stitch.stages.stage import constant
 
-CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2))
+CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2, 3))
 MOST_OF_SEVERAL = 64
 """Taps where a channel has several filters: cuDNN launches a kernel for each channel then."""
 MOST_OF_A_CHANNEL = 25

@@ -14,8 +14,8 @@ from typing import Any
 from tvm import tirx
 
 Expr = Any
-MOST_WRITTEN = 25
-"""Elements of a window that are written one behind the other."""
+MOST_WRITTEN = 27
+"""Elements of a window that are written one behind the other, such as those of 3 x 3 x 3."""
 
 
 @dataclass(frozen=True, eq=False)

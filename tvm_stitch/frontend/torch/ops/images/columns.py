@@ -15,7 +15,7 @@ from tvm import te, tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, dims, immediate, wide
-from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
+from tvm_stitch.frontend.torch.ops.images.window import per_dimension
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
 
 

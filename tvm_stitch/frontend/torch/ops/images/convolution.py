@@ -22,7 +22,7 @@ from tvm_stitch.frontend.torch.call import (
     rank,
 )
 from tvm_stitch.frontend.torch.layout import channels_last, inverse
-from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
+from tvm_stitch.frontend.torch.ops.images.window import per_dimension
 
 _op = relax.op
 _AXES = {1: "W", 2: "HW", 3: "DHW"}

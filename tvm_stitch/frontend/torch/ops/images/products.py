@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tvm_stitch.frontend.torch.ops.images.windows import per_dimension
+from tvm_stitch.frontend.torch.ops.images.window import per_dimension
 from tvm_stitch.graph.front.convolution import are_side_by_side, is_product
 from tvm_stitch.graph.front.pooling.windows import Windows
 

@@ -1,4 +1,4 @@
-"""Operators of images' windows: the largest and the mean of each, and their gradients.
+"""Operators of windows over images and volumes: the largest and the mean of each, their gradients.
 
 Where a call says so, images come with their channels innermost.
 """
@@ -6,7 +6,9 @@ Where a call says so, images come with their channels innermost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product, starmap
+from functools import partial
+from itertools import product
+from math import prod
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -15,29 +17,27 @@ from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import (
     Call,
     Converter,
-    Dim,
     Expr,
     dims,
     is_float,
-    rank,
     wide,
 )
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows, share_of
+from tvm_stitch.frontend.torch.ops.images.window import (
+    Window,
+    along,
+    check_few,
+    is_whole,
+    window_of,
+)
+from tvm_stitch.frontend.torch.ops.reduce import count, divided, mean_of
+from tvm_stitch.graph.front.pooling.windows import share_of
 from tvm_stitch.stages.extremes import is_nan
 from tvm_stitch.stages.stage import dtype_of
 
 _op = relax.op
 
 Numbered = Callable[[Sequence[Any]], Iterator[tuple[Any, list[Any], Any]]]
-
-
-def per_dimension(given: Sequence[int], spatial: int) -> tuple[int, ...]:
-    """A number for each dimension; one stands for all."""
-    numbers = tuple(given)
-    if not all(isinstance(each, int) for each in numbers):
-        raise TorchError("a window of sizes that change")
-    return numbers * spatial if len(numbers) == 1 else numbers
 
 
 def _largest_of_windows(
@@ -48,11 +48,13 @@ def _largest_of_windows(
     padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
+    *,
+    spatial: int,
 ) -> tuple[Expr, Expr]:
     """The largest element of each window, or what is not a number, and its place in the plane."""
     values, _places = call.result
     to = name_of(values.dtype)
-    window = _window(call, x, to, kernel_size, stride, padding, dilation)
+    window = window_of(call, x, to, spatial, kernel_size, stride, padding, dilation)
     return _largest(call, x, window, window.places)
 
 
@@ -63,14 +65,16 @@ def _largest_with_offsets(
     stride: Sequence[int],
     padding: Sequence[int],
     ceil_mode: bool,
+    *,
+    spatial: int,
 ) -> tuple[Expr, Expr]:
     """The same, and its number in the window."""
     values, _offsets = call.result
-    window = _window(call, x, name_of(values.dtype), kernel_size, stride, padding, (1,))
+    window = window_of(call, x, name_of(values.dtype), spatial, kernel_size, stride, padding)
     return _largest(call, x, window, window.numbered)
 
 
-def _largest(call: Call, x: Expr, window: _Window, numbered: Numbered) -> tuple[Expr, Expr]:
+def _largest(call: Call, x: Expr, window: Window, numbered: Numbered) -> tuple[Expr, Expr]:
     values, places = call.result
     to, numbers = name_of(values.dtype), name_of(places.dtype)
     shape, of = call.symbols.extents(values.shape), wide(to)
@@ -118,10 +122,15 @@ def _mean_of_windows(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    spatial: int,
 ) -> Expr:
     """The sum of each window by how many elements it has, those of the padding counted or not."""
     to, of = call.dtype, wide(call.dtype)
-    window = _window(call, x, to, kernel_size, stride, padding, (1,))
+    axes = along(call, x, spatial)
+    if is_whole(call, x, spatial, kernel_size, padding) and divisor_override is None:
+        return call.cast(mean_of(call, call.cast(x, of), axes, True), to)
+    window = window_of(call, x, to, spatial, kernel_size, stride, padding)
 
     def mean(source: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
@@ -147,13 +156,14 @@ def _gradient_of_largest(
     dilation: Sequence[int],
     ceil_mode: bool,
     places: Expr,
+    *,
+    spatial: int,
 ) -> Expr:
     """Of each element, the sum of the gradients of windows whose largest it is."""
-    window = _window(call, x, call.dtype, kernel_size, stride, padding, dilation)
-    first, width = window.first, dims(x)[window.first + 1]
+    window = window_of(call, x, call.dtype, spatial, kernel_size, stride, padding, dilation)
 
     def number(at: Sequence[Any], _offsets: Sequence[Any]) -> Any:
-        return (at[first] * width + at[first + 1]).astype("int64")
+        return window.number(at).astype("int64")
 
     return _given_to(call, window, number, gradient, places)
 
@@ -167,18 +177,19 @@ def _gradient_by_offsets(
     padding: Sequence[int],
     ceil_mode: bool,
     places: Expr,
+    *,
+    spatial: int,
 ) -> Expr:
     """The same, where its number in the window is known."""
-    window = _window(call, x, call.dtype, kernel_size, stride, padding, (1,))
+    window = window_of(call, x, call.dtype, spatial, kernel_size, stride, padding)
 
     def number(_at: Sequence[Any], offsets: Sequence[Any]) -> Any:
-        row, column = offsets
-        return (row * kernel_size[1] + column).astype("int32")
+        return window.number_within(offsets).astype("int32")
 
     return _given_to(call, window, number, gradient, places)
 
 
-def _given_to(call: Call, window: _Window, number: Any, gradient: Expr, places: Expr) -> Expr:
+def _given_to(call: Call, window: Window, number: Any, gradient: Expr, places: Expr) -> Expr:
     """The gradients of windows whose largest element has the number of this one."""
 
     def gathered(
@@ -207,9 +218,15 @@ def _gradient_of_mean(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
+    *,
+    spatial: int,
 ) -> Expr:
     """Of each element, its share of the gradients of windows that have it."""
-    window, of = _window(call, x, call.dtype, kernel_size, stride, padding, (1,)), wide(call.dtype)
+    to, of = call.dtype, wide(call.dtype)
+    if is_whole(call, x, spatial, kernel_size, padding) and divisor_override is None:
+        shared = divided(call, call.cast(gradient, of), count(x, along(call, x, spatial)))
+        return call.emit(_op.broadcast_to(call.cast(shared, to), call.shape))
+    window = window_of(call, x, to, spatial, kernel_size, stride, padding)
 
     def gathered(
         given: te.Tensor, _at: Sequence[Any], place: list[Any], _offsets: Sequence[Any]
@@ -223,7 +240,7 @@ def _gradient_of_mean(
     return _gathered(call, window, gathered, gradient)
 
 
-def _gathered(call: Call, window: _Window, gathered: Any, gradient: Expr, *others: Expr) -> Expr:
+def _gathered(call: Call, window: Window, gathered: Any, gradient: Expr, *others: Expr) -> Expr:
     """The sum over the windows of each element, in their order; a half is rounded once."""
     to, of, counts = call.dtype, wide(call.dtype), dims(gradient)
 
@@ -240,36 +257,35 @@ def _gathered(call: Call, window: _Window, gathered: Any, gradient: Expr, *other
     return call.te(summed, gradient, *others, name="gradient_of_windows")
 
 
-def _mean_of_shares(call: Call, x: Expr, output_size: Sequence[int]) -> Expr:
+def _mean_of_shares(call: Call, x: Expr, output_size: Sequence[int], *, spatial: int) -> Expr:
     """The means of equal shares of a plane, which overlap where it does not divide."""
-    return _shared(call, x, is_gradient=False)
+    return _shared(call, x, spatial, is_gradient=False)
 
 
-def _gradient_of_shares(call: Call, gradient: Expr, x: Expr) -> Expr:
-    return _shared(call, gradient, is_gradient=True)
+def _gradient_of_shares(call: Call, gradient: Expr, x: Expr, *, spatial: int) -> Expr:
+    return _shared(call, gradient, spatial, is_gradient=True)
 
 
-def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
+def _shared(call: Call, source: Expr, spatial: int, is_gradient: bool) -> Expr:
     """Sums of what each element is made of: of elements by its own share, or of theirs."""
     to, of = call.dtype, wide(call.dtype)
-    first = rank(source) - (3 if call.channels_last else 2)
-    made, given = call.shape[first : first + 2], dims(source)[first : first + 2]
-    if not is_float(to) or not all(isinstance(each, int) for each in (*made, *given)):
+    first, *_ = along(call, source, spatial)
+    inner = slice(first, first + spatial)
+    sides = [*zip(call.shape[inner], dims(source)[inner], strict=True)]
+    if not is_float(to) or not all(isinstance(each, int) for side in sides for each in side):
         raise TorchError(f"shares of planes of {to}, or of sizes that change")
-    sides = list(zip(made, given, strict=True))
     spans = [[share_of(at, *side) for at in range(side[0])] for side in sides]  # type: ignore[arg-type]
     longest = [max(end - start for start, end in each) for each in spans]
-    if longest[0] * longest[1] > MOST_WRITTEN:
-        raise TorchError(f"windows of more than {MOST_WRITTEN} elements")
+    check_few(prod(longest))
 
     def summed(tensor: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
-            own = [share_of(at[first + n], *side) for n, side in enumerate(sides)]
+            own = [share_of(each, *side) for each, side in zip(at[inner], sides, strict=True)]
             total = nothing = tirx.const(0.0, of)
             for step in product(*map(range, longest)):
                 where = [start + each for (start, _), each in zip(own, step, strict=True)]
                 inside = tirx.all(*(each < end for each, (_, end) in zip(where, own, strict=True)))
-                value = tensor(*at[:first], *where, *at[first + 2 :]).astype(of)
+                value = tensor(*at[:first], *where, *at[first + spatial :]).astype(of)
                 if is_gradient:
                     theirs = [
                         share_of(each, *side[::-1]) for each, side in zip(where, sides, strict=True)
@@ -284,105 +300,22 @@ def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
 
 
 def _elements(spans: Sequence[tuple[Any, Any]]) -> Any:
-    (top, bottom), (left, right) = spans
-    return (bottom - top) * (right - left)
+    first, *others = (end - start for start, end in spans)
+    return prod(others, start=first)
 
 
-def _window(
-    call: Call,
-    x: Expr,
-    of: str,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-) -> _Window:
-    """The windows over the planes of images, as PyTorch describes them."""
-    if not is_float(of):
-        raise TorchError(f"windows of {of}")
-    size = per_dimension(kernel_size, 2)
-    if size[0] * size[1] > MOST_WRITTEN:
-        raise TorchError(f"windows of more than {MOST_WRITTEN} elements")
-    steps = per_dimension(stride, 2) if stride else size
-    around, apart = per_dimension(padding, 2), per_dimension(dilation, 2)
-    first = rank(x) - (3 if call.channels_last else 2)
-    return _Window(size, steps, around, apart, first, dims(x))
-
-
-class _Window:
-    """Which elements each window has."""
-
-    def __init__(
-        self,
-        size: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        first: int,
-        extents: Sequence[Dim],
-    ) -> None:
-        self._size, self._stride, self._padding = size, stride, padding
-        self._dilation, self.first, self._extents = dilation, first, extents
-
-    def places(self, at: Sequence[Any]) -> Iterator[tuple[Any, list[Any], Any]]:
-        """Whether it is there, where it is, and its number in the plane; of each element."""
-        height, width = self._extents[self.first : self.first + 2]
-        for step in product(*map(range, self._size)):
-            where = [
-                at[self.first + n] * self._stride[n] + (step[n] * self._dilation[n] - pad)
-                for n, pad in enumerate(self._padding)
-            ]
-            inside = tirx.all(where[0] >= 0, where[0] < height, where[1] >= 0, where[1] < width)
-            place = [*at]
-            place[self.first : self.first + 2] = where
-            yield inside, place, (where[0] * width + where[1]).astype("int64")
-
-    def numbered(self, at: Sequence[Any]) -> Iterator[tuple[Any, list[Any], Any]]:
-        """The same of each element, but its number in the window, which is a byte."""
-        for number, (inside, place, _number) in enumerate(self.places(at)):
-            yield inside, place, tirx.const(number, "int8")
-
-    def windows(
-        self, at: Sequence[Any], counts: Sequence[Dim]
-    ) -> Iterator[tuple[Any, list[Any], list[Any]]]:
-        """Whether it is there, its place, and where in it the element is along both axes.
-
-        Of each window that an element may be in, in their order.
-
-        `counts` are the extents of what has an element for each window.
-        """
-        numbers = (self._size, self._stride, self._padding, self._dilation)
-        sides = starmap(Windows, zip(*numbers, strict=True))
-        holding = (
-            side.holding(at[self.first + n], counts[self.first + n]) for n, side in enumerate(sides)
-        )
-        for both in product(*holding):
-            inside = tirx.all(*(each for one in both for each in one.inside))
-            place = [*at]
-            place[self.first : self.first + 2] = [one.number for one in both]
-            yield inside, place, [one.offset for one in both]
-
-    def count(self, at: Sequence[Any], padded: bool) -> Any:
-        """How many elements a window has without dilation, `padded` those around the plane too.
-
-        A window ends where the padding does, also where it is counted.
-        """
-        counts = []
-        for n, pad in enumerate(self._padding):
-            extent = self._extents[self.first + n]
-            start = at[self.first + n] * self._stride[n] - pad
-            end = tirx.min(start + self._size[n], extent + pad)
-            counts.append(end - start if padded else tirx.min(end, extent) - tirx.max(start, 0))
-        return counts[0] * counts[1]
-
-
+_OF_ANY_RANK: dict[str, Callable[..., Any]] = {
+    "_adaptive_avg_pool{}d": _mean_of_shares,
+    "_adaptive_avg_pool{}d_backward": _gradient_of_shares,
+    "avg_pool{}d": _mean_of_windows,
+    "avg_pool{}d_backward": _gradient_of_mean,
+    "max_pool{}d_with_indices": _largest_of_windows,
+    "max_pool{}d_with_indices_backward": _gradient_of_largest,
+    "tvm_stitch.max_pool{}d_with_offsets": _largest_with_offsets,
+    "tvm_stitch.max_pool{}d_with_offsets_backward": _gradient_by_offsets,
+}
 OPERATORS: dict[str, Converter] = {
-    "_adaptive_avg_pool2d": _mean_of_shares,
-    "_adaptive_avg_pool2d_backward": _gradient_of_shares,
-    "avg_pool2d": _mean_of_windows,
-    "avg_pool2d_backward": _gradient_of_mean,
-    "max_pool2d_with_indices": _largest_of_windows,
-    "max_pool2d_with_indices_backward": _gradient_of_largest,
-    "tvm_stitch.max_pool2d_with_offsets": _largest_with_offsets,
-    "tvm_stitch.max_pool2d_with_offsets_backward": _gradient_by_offsets,
+    name.format(spatial): partial(converter, spatial=spatial)
+    for name, converter in _OF_ANY_RANK.items()
+    for spatial in (2, 3)
 }
