@@ -16,6 +16,7 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.placing import unit_reductions_as_elements
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import KINDS, kind_of
+from tvm_stitch.kernel.panels.source_order import in_source_order
 from tvm_stitch.kernel.shared_input import co_scheduled_programs
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
@@ -30,8 +31,8 @@ def make_programs(
     """One program if the stages share a space and data, else one for each unrelated part.
 
     Where neither is possible, or memory would be read in short pieces or by few blocks only, the
-    programs follow each other in rounds, if the global scheme may be used. Small products are as
-    wide and deep as the `limits` of their symbols allow.
+    programs follow each other in rounds, if the global scheme may be used, of what a transpose has
+    read as it lies. Small products are as wide and deep as the `limits` of their symbols allow.
     """
     if limits:
         stages = widened(stages, outputs, limits) or stages
@@ -40,7 +41,10 @@ def make_programs(
         return found
     if not isinstance(found, Refused) and not any(map(wants_rounds, found)):
         return found
-    in_rounds = make_rounds(stages, outputs)
+    turned = in_source_order(stages, outputs)
+    in_rounds = turned if isinstance(turned, Refused) else make_rounds(turned, outputs)
+    if isinstance(in_rounds, Refused) or not all(map(_is_taken, in_rounds)):
+        in_rounds = make_rounds(stages, outputs)
     return found if isinstance(in_rounds, Refused) else in_rounds
 
 
@@ -102,8 +106,11 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
 
 
 def _made(stages: tuple[Stage, ...], program: Program | Refused) -> Made:
-    taken = isinstance(program, Program) and kind_of(program).unsupported(program) is None
-    return Made(stages, program, taken)
+    return Made(stages, program, isinstance(program, Program) and _is_taken(program))
+
+
+def _is_taken(program: Program) -> bool:
+    return kind_of(program).unsupported(program) is None
 
 
 def unrelated(

@@ -88,6 +88,24 @@ def test_a_transpose_gathers():
     assert (phase.gathers, phase.reads, phase.along) == ((4,), (), ())
 
 
+@pytest.mark.parametrize(
+    "rows, columns, lines",
+    [(640, 960, 32), (960, 640, 32), (4, 960, 2), (960, 4, 4), (3, 1000, 4), (64, 960, 8)],
+)
+def test_transposes_of_long_axes_read_lines_apart(rows, columns, lines):
+    """Of short ones, neighbours read the same line: themselves, or vector by vector."""
+    x = tensor(rows, columns)
+    (phase,) = profile(program(x, topi.exp(topi.transpose(x)))).phases
+    assert (phase.gathers, phase.scattered) == ((4,), pytest.approx((lines - 1) / 31))
+
+
+def test_of_rows_nobody_knows_who_is_beside_a_thread():
+    x, y = tensor(40, 500), tensor(1000, 40, name="y")
+    products = te.compute(x.shape, lambda row, k: x[row, k] * y[2 * k, row], "products")
+    phase, *_ = profile(program(x, y, topi.sum(products, axis=1))).phases
+    assert (phase.gathers, phase.scattered) == ((4,), 0)
+
+
 def test_a_slice_counts_what_it_reaches():
     x, y = tensor(1 << 20), tensor(64, name="y")
     found = profile(program(x, y, te.compute((64,), lambda i: x[i + 7] + y[i], "sum")))

@@ -15,6 +15,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import (
     predicted_us,
     schedule_at,
 )
+from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.plan.search.dlight_baseline import default_kernel, default_us, fused
 from tvm_stitch.stages.extents import Extents
@@ -55,6 +56,16 @@ def added(elements, dtype="float32"):
 def test_more_bytes_cost_more(make):
     times = [cost(*make(n)).us for n in (1, 16, 256, 4096, 65536)]
     assert times == sorted(times) and times[-1] > 10 * times[0]
+
+
+def test_neighbours_that_read_lines_apart_take_a_cycle_each():
+    """Unless a tile serves them: the transpose that is chosen moves its bytes."""
+    x = tensor(4096, 4096)
+    found = programs(x, topi.transpose(x))
+    flat = predicted(found, Schedule((Flat(256, 8, 1),)), DEVICE)
+    cycles = flat.issue_us * 1e-6 * DEVICE.clock * DEVICE.multiprocessors
+    assert 4096 * 4096 * 0.9 < cycles < 4096 * 4096 * 1.2
+    assert cost(x, topi.transpose(x)).us < 1.5 * floor_us(found, DEVICE)
 
 
 def test_half_the_bytes_of_a_large_tensor_take_half_the_time():

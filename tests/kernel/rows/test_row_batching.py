@@ -6,7 +6,7 @@ import pytest
 from check import H200, check, program_of, schedule_of, the_kernel
 from depthwise import convolved
 from tvm.relax import op
-from zoo import graph, layer_norm, norm64, residual_rms_norm, softmax
+from zoo import Case, graph, layer_norm, norm64, residual_rms_norm, softmax
 
 from tvm_stitch import transform
 from tvm_stitch.device import device_of
@@ -96,18 +96,41 @@ def test_a_wave_is_legal():
     assert legal((program,), schedule, transform.device_of(H200)) is None
 
 
-def test_many_weights_are_not_loaded_ahead_nor_by_many_rows_of_a_thread():
-    """Those of nine taps: 66 us on an H200 for 32 x 56 x 56 x 64, where others take 25."""
+def norm_behind(shape: tuple[int, ...], window: tuple[int, int]) -> Case:
+    """A layer norm of channels behind a depthwise convolution of them."""
+    channels, padding = shape[-1], tuple(size // 2 for size in window)
 
     def build(emit, x, w, g, b):
-        how = {"padding": 1, "groups": 32, "data_layout": "NHWC", "kernel_layout": "HWOI"}
-        y = emit(op.nn.conv2d(x, w, **how))
+        how = {"padding": padding, "groups": channels}
+        y = emit(op.nn.conv2d(x, w, data_layout="NHWC", kernel_layout="HWOI", **how))
         return emit(op.nn.layer_norm(y, g, b, axes=-1))
 
     def expected(x, w, g, b):
-        return norm64(convolved(x, w, (1, 1), (1, 1), (1, 1))) * g + b
+        return norm64(convolved(x, w, (1, 1), padding, (1, 1))) * g + b
 
-    case = graph("float16", [(4, 16, 16, 32), (3, 3, 32, 1), (32,), (32,)], build, expected)
+    shapes = [shape, (*window, channels, 1), (channels,), (channels,)]
+    return graph("float16", shapes, build, expected)
+
+
+def test_many_weights_are_not_loaded_ahead_nor_by_many_rows_of_a_thread():
+    """Those of nine taps: 66 us on an H200 for 32 x 56 x 56 x 64, where others take 25."""
+    case = norm_behind((4, 16, 16, 32), (3, 3))
     (mapping,) = schedule_of(the_kernel(case.module)).parts
     assert not mapping.prefetch_weights and mapping.batch < 8
     check(case)
+
+
+@pytest.mark.parametrize(
+    "width, channels, window, rows",
+    (
+        (9, 512, (1, 11), 4),  # a last block of fewer
+        (8, 1024, (3, 3), 4),
+        (8, 512, (1, 5), 2),  # of too few lines
+        (40, 64, (1, 11), 16),  # which are as many anyhow
+    ),
+)
+def test_blocks_have_rows_that_read_the_same_lines(width, channels, window, rows):
+    case = norm_behind((1, 1, width, channels), window)
+    (mapping,) = schedule_of(the_kernel(case.module)).parts
+    assert mapping.rows == rows
+    check(case, orders=2)

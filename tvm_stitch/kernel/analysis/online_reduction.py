@@ -19,8 +19,8 @@ from tvm import ir
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
 from tvm_stitch.kernel.ir.behind_maximum import DTYPE, exponent, is_bounded_maximum
+from tvm_stitch.kernel.ir.inlining import inlined
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.placing import inlined
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (

@@ -16,17 +16,18 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.json_data import checked
-from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
+from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.guards import is_branch, mentions
 from tvm_stitch.stages.memoized import memoized_for_copies, remembered
-from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes, handle
+from tvm_stitch.stages.stage import Stage, Var, constant, dtype_of, element_bytes, handle
 from tvm_stitch.stages.visit import walked
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
@@ -41,6 +42,7 @@ INSTRUCTIONS = {
 }  # fmt: skip
 _OTHERS = (1, 0.5, 0)
 LANES = 8  # of vectors, where strided loads are told from gathers
+NEIGHBOURS, LINE_BYTES = 32, 128  # that load at once, and that come from memory together
 _FREE = ("Var", "IntImm", "FloatImm", "Op", "PrimType", "Array", "StringImm")
 
 
@@ -52,6 +54,7 @@ class PhaseProfile:
     again: tuple[int, ...] = ()  # the same tensors, which an earlier phase has read but not kept
     along: tuple[int, ...] = ()  # loads of what rows share: weights, slices, repeated values
     gathers: tuple[int, ...] = ()  # loads from anywhere
+    scattered: float = 0.0  # of these, as many as have a line of memory to themselves
     writes: tuple[int, ...] = ()
     from_kept: int = 0  # values that an earlier phase has kept
     to_kept: int = 0
@@ -138,6 +141,7 @@ class _Loads:
 
     single: tuple[tuple[Stride, int], ...]  # stride and bytes of an element
     strided: tuple[VectorLoad, ...]
+    scattered: float
 
 
 def _loads(program: Program, stage: Stage) -> _Loads:
@@ -153,9 +157,31 @@ def _loads(program: Program, stage: Stage) -> _Loads:
         served = {address.key for load in strided for address in load.serves}
         single = [each for each in found if each.key not in served]
         sizes = tuple((each.stride, element_bytes(each.buffer)) for each in single)
-        return _Loads(sizes, tuple(strided))
+        gathers = [each for each in single if each.stride is Stride.GATHER]
+        scattered = 0.0 if has_rows else sum(_scattered(frame, each) for each in gathers)
+        return _Loads(sizes, tuple(strided), scattered)
 
-    return remembered(stage, ("strides", program.space.key), find)
+    has_rows = program.reduces or constant(program.space.rows) != 1
+    return remembered(stage, ("strides", program.space.key, has_rows), find)
+
+
+def _scattered(frame: Frame, address: Address) -> float:
+    """The share of neighbours that read a line of their own, alone or vector by vector."""
+    columns = constant(frame.program.space.columns) or 0
+    first, item = columns // 2 // LANES * LANES, element_bytes(address.buffer)
+    start = address.at(int64(0), int64(first))
+
+    def lines(step: int) -> int:
+        found: set[int] = set()
+        for number in range(NEIGHBOURS):
+            there = address.at(int64(0), int64(first + number * step))
+            distance = constant(frame.analyzer.simplify(there - start))
+            if distance is None:  # what memory says may be anywhere, or side by side
+                return 1
+            found.add(distance * item // LINE_BYTES)
+        return len(found)
+
+    return (min(map(lines, (1, LANES))) - 1) / (NEIGHBOURS - 1)
 
 
 def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var, int]]:
@@ -172,11 +198,13 @@ def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var,
 def _phase(phase: Phase, program: Program) -> PhaseProfile:
     along: list[int] = []
     gathers: list[int] = []
-    operations = specials = 0.0
+    operations = specials = scattered = 0.0
     for stage in phase.computed:
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
-        for stride, size in _loads(program, stage).single:
+        loads = _loads(program, stage)
+        scattered += loads.scattered
+        for stride, size in loads.single:
             if stride is not Stride.UNIFORM:
                 (gathers if stride is Stride.GATHER else along).append(size)
     along += [size for _, size in _strided_bytes(program, phase.computed)]
@@ -189,6 +217,7 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
         again=sizes(phase.again),
         along=tuple(along),
         gathers=tuple(gathers),
+        scattered=scattered,
         writes=sizes(phase.stores),
         from_kept=len(phase.held),
         to_kept=len(phase.keeps),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_stitch.kernel.ir.placing import inlined
+from tvm_stitch.kernel.ir.inlining import inlined
 from tvm_stitch.stages.alike import reduces_alike, same_load
 from tvm_stitch.stages.stage import (
     Expr,

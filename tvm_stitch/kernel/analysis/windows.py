@@ -1,13 +1,15 @@
-"""Rows that are windows of an image: a pooling's, of a few short pieces that neighbours overlap.
+"""Rows that read windows of an image, which those of their neighbours overlap.
 
-In: a Program. Out: whether neighbouring rows read neighbouring memory and neighbouring columns do
-not, so that a thread is better off with a window of its own. Must not know threads.
+In: a Program. Out: whether all are a pooling's, of a few short pieces, of which neighbouring rows
+read neighbouring memory and neighbouring columns do not, so that a thread is better off with a
+window of its own; how many lines of an image a row reads. Must not know threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tvm_stitch.kernel.analysis.addressing import AddressKey, Frame, Stride
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, element_bytes, substitute
@@ -29,6 +31,18 @@ def reads_windows(program: Program) -> bool:
         if read.buffer not in program.producer and program.place(stage, read) is Where.OTHER
     ]
     return bool(found) and all(found)
+
+
+@memoized
+def lines_read(program: Program) -> int:
+    """How many vectors of one input a row reads beside its own, as a convolution's are."""
+    frame, found = Frame(program), dict[Var, set[AddressKey]]()
+    for stage, read in program.reads_at(Where.OTHER):
+        if read.buffer in program.inputs:
+            address = frame.address(stage, read)
+            if address.stride is Stride.UNIT and address.of_row:
+                found.setdefault(read.buffer, set()).add(address.everywhere.key)
+    return max(map(len, found.values()), default=0)
 
 
 def _is_window(stage: Stage, read: Read) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -16,12 +16,13 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
+from tvm_stitch.kernel.ir.inlining import with_inlined
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages import linear
-from tvm_stitch.stages.indices import divisions, unflatten
+from tvm_stitch.stages.indices import divisions
 from tvm_stitch.stages.linear import Position
-from tvm_stitch.stages.memoized import remembered, remembered_for_copies
+from tvm_stitch.stages.memoized import remembered_for_copies
 from tvm_stitch.stages.op_pattern import distinct_loads
 from tvm_stitch.stages.stage import (
     Expr,
@@ -29,23 +30,17 @@ from tvm_stitch.stages.stage import (
     Refused,
     Stage,
     Var,
-    as_int64,
-    bind_axes,
     buffer_shape,
     buffer_size,
     constant,
-    dtype_of,
     find_reads,
     flatten,
     handle,
-    is_buffer,
-    replaced,
     same_size,
     shown,
     substitute,
 )
-from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
-from tvm_stitch.stages.visit import mapped, walked
+from tvm_stitch.stages.visit import walked
 
 # A value read at other places than its own is computed again there; this bounds how often.
 MAX_INLINED = 64
@@ -335,48 +330,3 @@ def _is_special(stage: Stage) -> bool:
     found: list[Expr] = []
     walked(stage.value, (tvm.ir.Call, found.append))
     return any(getattr(call.op, "name", "") in _SPECIAL for call in found)
-
-
-def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
-    """A stage that computes some of its reads itself."""
-
-    def find() -> Stage:
-        analyzer = bind_axes(stage)
-        values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
-        return replace(stage, value=replaced(stage.value, values))
-
-    return remembered(stage, frozenset(reads), find)
-
-
-def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
-    """The value of an element-wise stage at the place that a load asks for."""
-    indices = _simplified(read, analyzer)
-    if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
-        place = flatten(indices, buffer_shape(read.buffer))
-        return substitute(source.value, unflatten(place, source.axes, source.extents))
-    return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
-
-
-def _simplified(read: Read, analyzer: tvm.sym.Analyzer) -> tuple[Expr, ...]:
-    """The indices of a load, by what holds where it stands: in a branch that is taken from the
-    second row on, (row + 255) % 256 is row - 1."""
-    # Indices that are read from memory may be of int32, which axes are not.
-    found = tuple(as_int64(analyzer.simplify(index)) for index in read.load.indices)
-    if not read.guarded or isinstance(analyzer, SymbolicAnalyzer) or not any(map(divisions, found)):
-        return found
-
-    def known(part: Expr) -> Expr:
-        if is_buffer(part):
-            return part
-        bound = analyzer.const_int_bound(part)
-        is_known = bound.min_value == bound.max_value
-        return tirx.IntImm(dtype_of(part), bound.min_value) if is_known else part
-
-    def narrowed(index: Expr) -> Expr:
-        # Among odd columns, column % 2 is 1; added to column // 2 it would not be found again.
-        kinds = (tirx.FloorDiv, tirx.FloorMod, tirx.Var)
-        return as_int64(analyzer.simplify(mapped(index, *((kind, known) for kind in kinds))))
-
-    with analyzer.constraint_scope(analyzer.simplify(read.guard)):  # of negations it learns nothing
-        pairs = zip(read.load.indices, found, strict=True)
-        return tuple(narrowed(index) if divisions(plain) else plain for index, plain in pairs)

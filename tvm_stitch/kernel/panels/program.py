@@ -14,10 +14,11 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, S
 from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
 from tvm_stitch.kernel.analysis.kind import Made, unsupported
 from tvm_stitch.kernel.analysis.windows import reads_windows
-from tvm_stitch.kernel.ir.iteration_space import strided_space
+from tvm_stitch.kernel.ir.iteration_space import Space, strided_space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, live_bytes
+from tvm_stitch.kernel.panels.source_order import in_source_order
 from tvm_stitch.kernel.rows.kind import PIECE_BYTES, is_small
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width
 from tvm_stitch.stages.memoized import memoized
@@ -36,9 +37,18 @@ BARRIER_BYTES = 1 << 22
 
 
 def panel_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
-    """The program of columns that are reduced, if all reductions are of the same ones."""
+    """The program of columns that are reduced, if all reductions are of the same ones.
+
+    Rows that a transpose makes of columns are these columns.
+    """
     space = strided_space(stages)
-    return space if isinstance(space, Refused) else make_program(stages, outputs, space)
+    if isinstance(space, Space):
+        return make_program(stages, outputs, space)
+    turned = in_source_order(stages, outputs)
+    if isinstance(turned, Refused):
+        return space
+    of_source = strided_space(turned)
+    return space if isinstance(of_source, Refused) else make_program(turned, outputs, of_source)
 
 
 def is_panel_wanted(made: Made) -> bool:

@@ -26,7 +26,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS, has_clusters, illegal_rows
-from tvm_stitch.kernel.rows.row_batching import batched, single_wave
+from tvm_stitch.kernel.rows.row_batching import batched, rows_of_block, single_wave
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
 from tvm_stitch.stages.stage import constant
 
@@ -40,7 +40,6 @@ ROW_BYTES = 128  # threads of a row read at least this much side by side
 # Of a chunk, where rows are, or may be, too long to wait in registers; what a thread keeps of it.
 # 8192 x 30000 float32 takes 503 us by chunks (a copy 462), 717 without the next on its way.
 CHUNK_COLUMNS, OPEN_CHUNK_COLUMNS, CHUNK_BYTES, WAITING_COLUMNS = 4096, 1024, 64, 1 << 14
-BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 # Shared memory that a row may take in a block, by the blocks of its cluster. H200, rows are copied
 # asynchronously: RMS norm of 65536 bf16 columns runs in 1027 us with 4 blocks, 1034 with 2; of
 # 131072 in 1050 with 8 and 1073 with 4.
@@ -295,7 +294,7 @@ def _row_mapping_in(
     if cluster > 1:
         weighted = own >= WEIGHTED_COLUMNS and weights(program) > 1
         threads = min(threads, WEIGHTED_CLUSTER_THREADS if weighted else MAX_CLUSTER_THREADS)
-    rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
+    rows = rows_of_block(program, threads, device) if cluster == 1 else 1
     idle = idle_threads(program, threads, vector)
     found = Rows(threads, rows, vector, 1, cluster, peeled=peeled, idle=idle)
     return replace(found, steps=steps_of(found, columns))
@@ -322,15 +321,6 @@ def _fill_device(program: Program, threads: int, cluster: int, widest: int, devi
     while rows * cluster * threads < wanted and threads < min(widest, MAX_BLOCK_THREADS):
         threads *= 2
     return threads
-
-
-def _rows_of_block(program: Program, threads: int, device: Device) -> int:
-    rows = max(1, BLOCK_THREADS // threads)
-    total = program.rows_expected
-    fewest = max(1, WARP // threads)
-    while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
-        rows //= 2
-    return rows
 
 
 def _with_more_rows(program: Program, mapping: Rows, threads: int) -> Iterator[Rows]:

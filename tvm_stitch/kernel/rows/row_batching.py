@@ -1,4 +1,4 @@
-"""Short rows: how much of them is on its way from memory at once.
+"""Short rows: how many a block has, and how much of them is on its way from memory at once.
 
 In: a Program, its Mapping for one row after the other, the Device. Out: the Mapping
 with several rows for the same threads, and weights loaded early, where that keeps memory busy.
@@ -12,12 +12,18 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.analysis.windows import lines_read
 from tvm_stitch.kernel.codegen.footprint import too_many_threads
 from tvm_stitch.kernel.ir.mapping import WARP, Panel, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.stages.stage import constant
 
+BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
+# Where rows read as many lines beside their own as a convolution does, a block has neighbours, up
+# to so many threads of them: what several read is in the L1. Four rows of 1024 channels behind 31
+# taps ask the L2 for 34 lines where they asked for 124; worked out, not measured.
+NEIGHBOURS, NEIGHBOUR_THREADS = 4, 512
 # Bytes of short rows that a thread loads before it waits for the first of them, by taking several
 # rows at once. Little's law: an H200's memory gives each of 132 multiprocessors 36 bytes a
 # nanosecond, so at 1.5 microseconds under load some 50 KB of each must always be on their way.
@@ -46,6 +52,19 @@ AHEAD_BYTES = 64
 # And if they are so few: with a depthwise convolution's nine taps, a thread of a layer norm
 # behind it has 128 registers and spills: 44.7 us on an H200 for 32 x 56 x 56 x 96, 36.6 without.
 MOST_AHEAD = 6
+
+
+def rows_of_block(program: Program, threads: int, device: Device) -> int:
+    """How many rows of so many threads a block has; fewer where the device would be idle."""
+    rows, blocks = max(1, BLOCK_THREADS // threads), 2 * device.multiprocessors
+    beside = min(NEIGHBOURS, NEIGHBOUR_THREADS // threads)
+    if beside > rows and lines_read(program) > MOST_AHEAD:
+        rows, blocks = beside, device.multiprocessors
+    total = program.rows_expected
+    fewest = max(1, WARP // threads)
+    while total is not None and rows > fewest and -(-total // rows) < blocks:
+        rows //= 2
+    return rows
 
 
 def batched(program: Program, mapping: Rows, device: Device) -> Rows:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tvm_stitch.kernel.ir.inlining import with_inlined
 from tvm_stitch.kernel.ir.iteration_space import Space, find_space
-from tvm_stitch.kernel.ir.placing import make_program, with_inlined
+from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum, scattered_sum

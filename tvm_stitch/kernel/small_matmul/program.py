@@ -18,13 +18,12 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to
+from tvm_stitch.kernel.ir.inlining import inlined, with_inlined
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.placing import (
     MAX_INLINED,
     Placing,
-    inlined,
     unit_reductions_as_elements,
-    with_inlined,
 )
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.small_matmul.row_axes import Axes, axes_of, place_in_row, reordered

@@ -1,8 +1,10 @@
 """Convolutions of few products an element are stages of what is around them, and right."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
-from check import DTYPES, check, primfuncs
+from check import DTYPES, check, primfuncs, program_of
 from convolved import convolved as of_channels_first
 from depthwise import OF_VOLUMES, WEIGHTS, convolved, depthwise
 from library_stand_in import stand_in
@@ -123,6 +125,16 @@ def test_those_of_volumes_are_read_by_tap_as_well(weights):
 
 def test_channels_first_take_their_weights_as_they_are():
     check(depthwise((8, 28, 32, 16), (3, 3), last=False, weights="OIHW"), kernels=1, orders=1)
+
+
+@pytest.mark.parametrize("last, each", [(True, [4, 4, 3]), (False, [11])])
+def test_long_lines_come_in_pieces_where_each_tap_is_a_vector(last, each):
+    """All of a stage's vectors are loaded before it uses the first."""
+    case = depthwise((2, 3, 20, 16), (1, 11), last=last, weights="HWOI" if last else "OIHW")
+    stages = [stage for stage in program_of(case.module).stages if stage.name.startswith("taps")]
+    found = [Counter(read.buffer.name for read in stage.reads) for stage in stages]
+    assert [counts[found[0].most_common(1)[0][0]] for counts in found] == each
+    check(case, orders=1)
 
 
 def test_a_symbolic_batch():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from itertools import product
+from itertools import chain, product
 from math import prod
 from operator import add
 
@@ -29,6 +29,8 @@ from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_
 from tvm_stitch.graph.front.pooling.windows import Windows
 from tvm_stitch.stages.stage import constant
 
+Taps = Sequence[int]  # a channel of a filter, and a place in the window on each axis
+
 CONVOLUTIONS = tuple(f"nn.conv{rank}d" for rank in (1, 2, 3))
 MOST_OF_SEVERAL = 64
 """Taps where a channel has several filters: cuDNN launches a kernel for each channel then."""
@@ -40,6 +42,11 @@ MOST_CHANNELS = 3
 """Channels that a single filter reads."""
 CUDNNS = (7, 7)
 """Of windows that are not soon written, the one that cuDNN has a kernel for which is as fast."""
+
+# Where channels are last, each tap loads vectors of its own, and those of a stage come at once:
+# with a line of 31, a norm behind which threads have 64 registers spilled 660 bytes of each. Of
+# longer lines than the first, stages have as many taps as the second, and it spills nothing.
+LONG_LINE, PIECE = 8, 4
 
 
 def is_direct(call: Expr) -> bool:
@@ -111,23 +118,29 @@ class _Direct:
     def convolved(self, image: te.Tensor, weight: te.Tensor) -> te.Tensor:
         """All products of a line of the window in one stage, which adds what is before it.
 
-        Lines lie along the last axis on which the window is longer than one.
+        Lines lie along the last axis on which the window is longer than one; long ones come in
+        pieces where channels are last.
         """
         sums: list[te.Tensor] = []
         window = (range(side.size) for side in self._sides)
         taps = list(product(range(self._depth), *window))
         length = next((side.size for side in reversed(self._sides) if side.size > 1), 1)
-        for start in range(0, len(taps), length):
-            added = self._sum(image, weight, taps[start : start + length], sums[-1:])
+        lines = [taps[start : start + length] for start in range(0, len(taps), length)]
+        for piece in chain.from_iterable(map(self._pieces, lines)):
+            added = self._sum(image, weight, piece, sums[-1:])
             sums.append(te.compute(self._shape, added, name="taps"))
         rounded = partial(_rounded, sums[-1], str(image.dtype))
         return te.compute(self._shape, rounded, name="convolved")
+
+    def _pieces(self, line: Sequence[Taps]) -> list[Sequence[Taps]]:
+        each = PIECE if self._data[-1] == "C" and len(line) > LONG_LINE else len(line)
+        return [line[start : start + each] for start in range(0, len(line), each)]
 
     def _sum(
         self,
         image: te.Tensor,
         weight: te.Tensor,
-        taps: Sequence[Sequence[int]],
+        taps: Sequence[Taps],
         before: list[te.Tensor],
     ) -> Callable[..., Expr]:
         def summed(*at: Expr) -> Expr:
@@ -136,9 +149,7 @@ class _Direct:
 
         return summed
 
-    def _term(
-        self, image: te.Tensor, weight: te.Tensor, at: Sequence[Expr], taps: Sequence[int]
-    ) -> Expr:
+    def _term(self, image: te.Tensor, weight: te.Tensor, at: Sequence[Expr], taps: Taps) -> Expr:
         """One tap's product, in what is added up: zero where the tap lies outside of the image."""
         wide = ACCUMULATORS[str(image.dtype)]
         place, inside = [*at], []
