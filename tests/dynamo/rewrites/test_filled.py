@@ -67,13 +67,19 @@ def regions(x):
     return x + mask
 
 
-def operators_of(expected, function, *inputs):
-    """The operators of a function's graph once it is rewritten, which computes the same."""
+def operators_of(expected, function, *inputs, has_gaps=False):
+    """The operators of a function's graph once it is rewritten, which computes the same.
+
+    Some versions of PyTorch trace what is written into a slice with the slice's gaps.
+    """
     torch._dynamo.reset()
     found = []
 
     def compiled(module, given):
         def forward(graph, _given):
+            for node in graph.graph.nodes:
+                if has_gaps and str(node.target) in ("aten.copy.default", "aten.fill.Tensor"):
+                    node.meta["val"] = node.args[0].meta["val"]
             with_filled(graph.graph)
             graph.recompile()
             found.extend(str(node.target) for node in graph.graph.nodes)
@@ -86,9 +92,10 @@ def operators_of(expected, function, *inputs):
     return found
 
 
-def test_numbers_written_into_slices_are_no_tensors():
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_numbers_written_into_slices_are_no_tensors(has_gaps):
     x = torch.randn(6, 8)
-    found = operators_of(regions(x), regions, x)
+    found = operators_of(regions(x), regions, x, has_gaps=has_gaps)
     assert "aten.full.default" in found
     assert not {"aten.lift_fresh_copy.default", "aten.copy.default", "aten.fill.Tensor"} & {*found}
 

@@ -21,6 +21,7 @@ _aten = torch.ops.aten
 _EMPTY = (_aten.empty_permuted.default, _aten.empty.memory_format)
 _FILLED = (_aten.full_like.default, _aten.fill.Scalar)
 _WRITES = (_aten.fill.Tensor, _aten.copy.default)
+_SCATTERS = (_aten.slice_scatter.default, _aten.select_scatter.default)
 _LIFTED = _aten.lift_fresh_copy.default
 
 
@@ -49,10 +50,14 @@ def _fills(call: fx.Node, empty: fx.Node) -> bool:
 
 
 def _writes(call: fx.Node, lifted: fx.Node) -> bool:
-    """Whether a call makes a tensor of known sizes of a number, whatever was there."""
-    if call.target not in _WRITES or call.args[0] is lifted or not _lies_plain(call):
+    """Whether a call makes a tensor of known sizes of a number, whatever was there.
+
+    PyTorch 2.11 traces what is written into a slice with the slice's gaps, which nobody sees.
+    """
+    if call.target not in _WRITES or call.args[0] is lifted:
         return False
-    return all(isinstance(extent, int) for extent in call.meta["val"].shape)
+    is_known = all(isinstance(extent, int) for extent in call.meta["val"].shape)
+    return is_known and (_lies_plain(call) or all(user.target in _SCATTERS for user in call.users))
 
 
 def _lies_plain(call: fx.Node) -> bool:
@@ -84,6 +89,7 @@ def _replace(
             (size, fill.args[1] if number is None else number),
             {"dtype": value.dtype, "device": value.device},
         )
-    full.meta = dict(fill.meta)
+    with value.fake_mode:
+        full.meta = fill.meta | {"val": value.new_empty(value.shape)}
     fill.replace_all_uses_with(full)
     graph.erase_node(fill)
