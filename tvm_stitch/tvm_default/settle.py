@@ -1,9 +1,9 @@
 """Plans again, with fewer operators, while TVM's own fusion would launch fewer kernels.
 
 In: a module before decomposition. Out: the module after StitchOps, such that nowhere more kernels
-are launched than TVM's default pipeline would launch, and no operator is written out of which no
-stitched kernel takes a part. What is left to TVM goes its way as it came: whole operators, fused by
-FuseOps. Must not know how plans are made.
+are launched than by TVM's default pipeline unless they take less time, and no operator is written
+out of which no stitched kernel takes a part. What is left to TVM goes its way as it came: whole
+operators, fused by FuseOps. Must not know how plans are made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from tvm_stitch.workarounds.few_collections import few_collections
 
 # Plans of a module, before all operators of a comparison that is lost are left to TVM.
 MOST_ATTEMPTS = 6
-# The plan has weighed what products can end with: what TVM merges must be this much faster.
+# The plan has weighed what products can end with: what TVM merges must be this much faster; where
+# there are none, it must be this much slower.
 MERGED_MARGIN = 1.1
 MERGES_EQUALS = "EliminateCommonSubexpr"
 INDEPENDENT = "independent"
@@ -201,7 +202,7 @@ class _Way:
             if len(ours) <= len(theirs) and all(each.group for each in ours):
                 continue
             reason = self._lost(ours, theirs)
-            if not reason or self._has_better_products(ours, theirs):
+            if not reason or self._is_no_slower(ours, theirs):
                 continue
             dropped = ours if everything else to_give_up(ours, theirs, self._count)
             numbers = {number for each in dropped for number in each.numbers}
@@ -260,34 +261,33 @@ class _Way:
         launches = "1 launch" if least == 1 else f"{least} launches"
         return f"TVM's own fusion takes {launches} where stitching would take {mine}"
 
-    def _has_better_products(self, ours: Sequence[Launched], theirs: Sequence[Launched]) -> bool:
-        """Whether more launches take less time: by more products of ours, or by faster ones."""
-        found = [
-            [self._product(each.default) for each in side if each.default is not None]
-            for side in (ours, theirs)
-        ]
+    def _is_no_slower(self, ours: Sequence[Launched], theirs: Sequence[Launched]) -> bool:
+        """Whether more launches take no more time: by more products of ours, or by their costs.
+
+        Without products, where FuseOps computes the same again for many readers.
+        """
+        found = ([self._kernel(each.default) for each in side] for side in (ours, theirs))
         mine, merged = ([each for each in side if each is not None] for side in found)
         groups = [each.group for each in ours if each.group is not None]
-        products = len(mine) + sum(each.holds_product for each in ours)
-        if products != len(merged):
-            return products > len(merged)
+        products = sum(k.is_product for k in mine) + sum(each.holds_product for each in ours)
+        theirs_products = sum(kernel.is_product for kernel in merged)
+        if products != theirs_products:
+            return products > theirs_products
         if len(mine) + len(groups) != len(ours) or len(merged) != len(theirs):
             return False  # the time of others is not known
         launch = self.settling.options.launch_us
         ours_us = sum(g.cost_us for g in groups) + sum(k.cost_us for k in mine)
         ours_us += launch * len(ours)
         theirs_us = sum(each.cost_us for each in merged) + launch * len(theirs)
-        return ours_us < MERGED_MARGIN * theirs_us
+        return ours_us < (MERGED_MARGIN if products else 1 / MERGED_MARGIN) * theirs_us
 
-    def _product(self, kernel: DefaultKernel) -> Kernel | None:
-        """The kernel of ours that a product becomes with what TVM puts together with it, if any."""
-        if not kernel.holds_product:
-            return None
+    def _kernel(self, kernel: DefaultKernel | None) -> Kernel | None:
+        """The kernel of ours that what TVM puts together becomes, if any."""
         try:
-            found = self._chooser.of_function(kernel.function())
+            found = None if kernel is None else self._chooser.of_function(kernel.function())
         except Exception:  # TVM does not merge them: then there is no such kernel
             return None
-        return None if isinstance(found, Refused) or not found.is_product else found
+        return None if isinstance(found, Refused) else found
 
     @cached_property
     def _chooser(self) -> Chooser:
