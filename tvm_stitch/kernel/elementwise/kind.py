@@ -8,6 +8,7 @@ silu(a) * b of 8192 x 11008 bf16 takes 126.1 us with one and 127.5 with two, LST
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -115,9 +116,9 @@ def _register_tiles(problem: Problem[Program], vector: int) -> Iterator[Register
     """Of as many lines as leave work for all multiprocessors."""
     program, total = problem.program, problem.program.elements_expected
     wanted = problem.device.multiprocessors * TILE_THREADS
-    for lines in lines_at_once(program, vector, TILE_REGISTERS):
-        if total is None or total >= wanted * lines * vector:
-            yield RegisterTile(TILE_BLOCK, vector, 1, lines=lines)
+    most = math.inf if total is None or not wanted else total / (wanted * vector)
+    for lines in lines_at_once(program, vector, TILE_REGISTERS, most):
+        yield RegisterTile(TILE_BLOCK, vector, 1, lines=lines)
 
 
 @memoized

@@ -233,13 +233,16 @@ def tile_of(program: Program, count: int, vector: int) -> Tile:
     return Tile(program, lines, count, vector)
 
 
-def lines_at_once(program: Program, vector: int, most_registers: int) -> Iterator[int]:
+def lines_at_once(program: Program, vector: int, most_registers: int, most: float) -> Iterator[int]:
     """How many lines of a thread are worth it, the best first: they share loads, and fit."""
     lines = find_lines(program)
     if lines is None or lines.inner % vector:
         return
+    counts = [count for count in _counts(lines.across) if count <= most]
+    if not counts:
+        return
     alone = tile_of(program, 1, vector).registers(program.stages)
-    for count in _counts(lines.across):
+    for count in counts:
         together = tile_of(program, count, vector)
         needed = max(map(together.registers, ([stage] for stage in program.stages)))
         # One line alone, too, where it loads more than fits: stage by stage.
