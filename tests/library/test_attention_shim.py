@@ -149,11 +149,12 @@ def test_reproducible_engines_only(seen):
 
 
 def test_threads_have_their_own_handles(seen):
-    before, failed = seen.created, []
+    before, failed, all_called = seen.created, [], threading.Barrier(3, timeout=60)
 
     def work():
         try:
             check(of(queries=2))
+            all_called.wait()  # what a thread that is over leaves behind is another's
         except Exception as error:
             failed.append(error)
 

@@ -141,10 +141,11 @@ def test_an_engine_is_chosen_once_for_each_convolution_and_thread(seen):
     before = seen.planned, seen.created
     call(convolution, arrays, extents, "float32")
     assert (seen.planned, seen.created) == before
-    other = threading.Thread(target=call, args=(convolution, arrays, extents, "float32"))
-    other.start()
-    other.join()
-    assert (seen.planned, seen.created) == (before[0] + 1, before[1] + 1)
+    for _ in range(2):  # the second thread has what the first left behind
+        other = threading.Thread(target=call, args=(convolution, arrays, extents, "float32"))
+        other.start()
+        other.join()
+        assert (seen.planned, seen.created) == (before[0] + 1, before[1] + 1)
 
 
 def test_engines_are_reproducible_and_float32_is_tf32_on_request(seen):

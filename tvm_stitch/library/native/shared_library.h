@@ -85,14 +85,56 @@ class SharedLibrary {
   std::mutex mutex_;
 };
 
+// What threads that are over have left, for those to come. It is never destroyed: threads end while
+// the process does, when the library and the driver may be gone.
+template <typename Context>
+class LeftBehind {
+ public:
+  static LeftBehind& All() {
+    static auto* all = new LeftBehind();
+    return *all;
+  }
+
+  void Put(int device, std::unique_ptr<Context> context) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    contexts_[device].push_back(std::move(context));
+  }
+
+  std::unique_ptr<Context> Take(int device) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::unique_ptr<Context>>& left = contexts_[device];
+    if (left.empty()) return nullptr;
+    std::unique_ptr<Context> taken = std::move(left.back());
+    left.pop_back();
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<std::unique_ptr<Context>>> contexts_;
+};
+
+// What a thread has of each device while it runs.
+template <typename Context>
+struct OwnContexts {
+  std::map<int, std::unique_ptr<Context>> by_device;
+
+  ~OwnContexts() {
+    for (auto& [device, context] : by_device) {
+      if (context != nullptr) LeftBehind<Context>::All().Put(device, std::move(context));
+    }
+  }
+};
+
 // What a library wants once for each thread and device, which becomes the current one; made anew
 // where another file is opened.
 template <typename Context>
 Context& OfThisThread(const SharedLibrary& library, const DLDevice& device) {
-  static thread_local std::map<int, std::unique_ptr<Context>> contexts;
+  static thread_local OwnContexts<Context> own;
   ffi::SetDevice(device);
-  std::unique_ptr<Context>& context = contexts[device.device_id];
+  std::unique_ptr<Context>& context = own.by_device[device.device_id];
   const int generation = library.Generation();
+  if (context == nullptr) context = LeftBehind<Context>::All().Take(device.device_id);
   if (context == nullptr || context->generation() != generation) {
     context.reset();
     context = std::make_unique<Context>(generation);
