@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
+from tvm_stitch.kernel.analysis.listing import Listing
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.tir_builder import int64
@@ -78,6 +79,7 @@ class Profile:
     row_segments: int = 0  # of rows that these go over; 0: over all
     round: int = 0  # of a kernel with barriers of the grid
     reused_bytes: int = 0  # an element's, that an earlier round has read
+    listing: Listing | None = None  # of updates that indices send to rows
 
     @property
     def elements(self) -> int:
@@ -107,7 +109,10 @@ class Profile:
         def phases(found: Any) -> tuple[PhaseProfile, ...]:
             return tuple(checked(PhaseProfile, each, "phase") for each in found)
 
-        return checked(Profile, data, "profile", {"phases": phases})
+        def listing(found: Any) -> Listing | None:
+            return None if found is None else checked(Listing, found, "listing")
+
+        return checked(Profile, data, "profile", {"phases": phases, "listing": listing})
 
 
 def rows_profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:

@@ -158,6 +158,8 @@ class Demand:
         """A block from its start to its end, of one iteration."""
         timing = self.timing
         total = timing.block_us + self.iteration_us
+        if self.profile.listing is not None:
+            total += self.profile.listing.us(self.mapping.block_threads, self.device)
         if self.profile.column_reductions and not self.profile.row_segments:
             warps = max(1, self.mapping.block_threads // WARP)
             total += (

@@ -61,6 +61,7 @@ class Mapping:
     idle = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile = 0  # elements of a line of a block's tile; 0: a block has a run of elements
     lines = 1  # of a thread's register tile, which share what they read
+    partitioned = False  # its blocks sort out indices for each other
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
     # Whether its arrays on the chip have just the elements that are used, without padding.

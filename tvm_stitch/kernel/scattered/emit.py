@@ -11,47 +11,36 @@ What follows is emitted as of any rows, with the sums as an input that is at han
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from functools import cached_property
-from itertools import product
+from itertools import accumulate
 from typing import Any
 
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import (
     Place,
-    Writer,
-    all_of,
     block_uniform,
-    flat_loads,
     int64,
-    vector_copy,
 )
 from tvm_stitch.kernel.codegen.warp_shuffle import ballot
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
 from tvm_stitch.kernel.rows.row_state import NextRow
+from tvm_stitch.kernel.scattered.indices import IN_CUDA
+from tvm_stitch.kernel.scattered.layout import list_layout
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
-from tvm_stitch.kernel.scattered.update_list import IN_CUDA, UpdateList
-from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.kernel.scattered.update_list import UpdateList
+from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
-    Read,
     Var,
-    bind_axes,
-    constant,
     dtype_of,
     element_bytes,
-    find_reads,
-    flatten,
-    replaced,
 )
 
-FETCHED = 2  # updates of a row that are on their way at once
 HEAVY = 32  # updates of a row, beyond which all threads of its block share them
 # A tree reduction over so many groups of a block's threads: in the end the first has all of it.
 _COMBINE = """
@@ -80,6 +69,18 @@ def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
     return mapping.elements * mapping.block_threads * element_bytes(wanted.stage.output)
 
 
+def workspace(program: ScatteredProgram, mapping: Mapping) -> Var | None:
+    """Room for what blocks sort out of the indices for each other, in words of 32 bits."""
+    size = _places(program.scattered, program, mapping)[-1]
+    return tirx.decl_buffer((size,), "int32", "workspace") if size else None
+
+
+def _places(scattered: tuple[ScatteredSum, ...], program: Program, mapping: Mapping) -> list[int]:
+    """Where each sum has its own in the workspace, and where the last ends."""
+    words = (list_layout(each, program.space, mapping).words for each in scattered)
+    return [0, *accumulate(words)]
+
+
 class _Scattered(IteratedPart):
     """Blocks that have many rows, some at a time, and look through the indices once for all."""
 
@@ -91,10 +92,18 @@ class _Scattered(IteratedPart):
         scattered: tuple[ScatteredSum, ...],
     ) -> None:
         super().__init__(program, mapping, place)
-        self.lists = [UpdateList(each, program.space, mapping, place) for each in scattered]
+        self.lists = [
+            UpdateList(each, program.space, mapping, place, at)
+            for each, at in zip(scattered, _places(scattered, program, mapping), strict=False)
+        ]
 
     def emit(self) -> Expr:
         """The lists, then the rows."""
+        partitions = [each.partition for each in self.lists if each.partition is not None]
+        for partition in partitions:
+            partition.sort_out()
+        if partitions:
+            self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
         for each in self.lists:
             each.fill()
         return super().emit()
@@ -134,6 +143,7 @@ class _Sum:
         self.wanted = updates.wanted
         self.writer, self.mapping, self.position = part.writer, part.mapping, part.position
         self.name, self.dtype = self.wanted.stage.name, dtype_of(tile)
+        self.updates = Updates(part, self.wanted, self.dtype)
 
     def emit(self) -> None:
         """Write all of it; where not all updates had room, list them again by iterations."""
@@ -212,74 +222,13 @@ class _Sum:
     def _add_entries(self, first: Expr, last: Expr, tile: Var) -> None:
         """Add those of a range of the list, in their order."""
         writer = self.writer
-        groups = tirx.floordiv(last - first + (FETCHED - 1), FETCHED).astype("int64")
+        at_once = self.updates.at_once
+        groups = tirx.floordiv(last - first + (at_once - 1), at_once).astype("int64")
         with writer.serial(groups, "group") as group:
-            taken = writer.allocate(f"{self.name}_taken", FETCHED, "int32")
-            for near in range(FETCHED):
-                at = first.astype("int64") + group * FETCHED + near
+            taken = writer.allocate(f"{self.name}_taken", at_once, "int32")
+            for near in range(at_once):
+                at = first.astype("int64") + group * at_once + near
                 none = tirx.const(-1, "int32")
                 update = tirx.if_then_else(at < last.astype("int64"), self.list.update(at), none)
                 writer.store(taken, int64(near), update)
-            self._add_taken(taken, tile)
-
-    def _add_taken(self, taken: Var, tile: Var) -> None:
-        """All loads of these updates are on their way before the first is used."""
-        fetched = [self._fetched(read, taken) for read in self._vectors]
-        for alike in self.position.steps():
-            with (
-                self.writer.unrolled(alike.count, "step", alike.start) as step,
-                self.writer.when(self.position.exists(step, alike.guard)),
-            ):
-                for near in range(FETCHED):
-                    with self.writer.unrolled(self.mapping.vector, "lane") as lane:
-                        self._add_element(tile, taken, near, step, lane, fetched)
-
-    def _fetched(self, read: Read, taken: Var) -> Var:
-        """The vectors of a tensor of updates."""
-        writer, vector, each = self.writer, self.mapping.vector, self.mapping.elements
-        dtype, view = dtype_of(read.buffer), self.part.views[read.buffer]
-        tile = writer.allocate(f"{read.buffer.name}_fetched", FETCHED * each, dtype)
-        columns = constant(self.wanted.columns)
-        for near, alike in product(range(FETCHED), self.position.steps()):
-            update = taken[int64(near)]
-            with writer.unrolled(alike.count, "step", alike.start) as step:
-                exists = self.position.exists(step, alike.guard)
-                start = update.astype("int64") * columns + self.position.column(step, int64(0))
-                first = step * vector + near * each
-
-                def move(
-                    writer: Writer, lane: Expr, first: Expr = first, start: Expr = start
-                ) -> None:
-                    writer.store(tile, first + lane, view[start + lane])
-
-                with writer.when(all_of(update >= 0, exists)):
-                    vector_copy(writer, dtype, vector, move)
-        return tile
-
-    def _add_element(
-        self, tile: Var, taken: Var, near: int, step: Expr, lane: Expr, fetched: list[Var]
-    ) -> None:
-        slot = self.part.own_slot(step, lane)
-        wanted, at = self.wanted, near * self.mapping.elements + slot
-        stage, update = wanted.stage, taken[int64(near)]
-        column = self.position.column(step, lane)
-        axes = unflatten(column, stage.axes[wanted.depth :], stage.extents[wanted.depth :])
-        known = {r.key: t[at] for r, t in zip(self._vectors, fetched, strict=True)}
-        value = replaced(wanted.value, known, {**axes, wanted.update: update.astype("int64")})
-        value = widened(flat_loads(self.part.views, value, wanted.place)).astype(self.dtype)
-        none = tirx.const(0, self.dtype)
-        self.writer.store(tile, slot, tile[slot] + tirx.if_then_else(update >= 0, value, none))
-
-    @cached_property
-    def _vectors(self) -> tuple[Read, ...]:
-        """What is read of the updates as they lie there: an update behind the other."""
-        wanted = self.wanted
-        stage, columns = wanted.stage, wanted.columns
-        own = flatten(stage.axes[wanted.depth :], stage.extents[wanted.depth :])
-        analyzer = bind_axes(stage)
-        return tuple(
-            read
-            for read in find_reads(wanted.value)
-            if not read.nested
-            and analyzer.can_prove_equal(read.place, wanted.update * columns + own)
-        )
+            self.updates.add(taken, tile)

@@ -14,10 +14,12 @@ from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import POWERS, Kind, Limit, Problem, Search, unsupported
+from tvm_stitch.kernel.analysis.listing import Listing
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import (
     Footprint,
     aligned,
+    not_resident,
     thread_registers,
     too_much_shared,
 )
@@ -27,13 +29,14 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.kernel.scattered.emit import FETCHED, emit_scattered, shared_sum_bytes
+from tvm_stitch.kernel.scattered.emit import emit_scattered, shared_sum_bytes, workspace
+from tvm_stitch.kernel.scattered.layout import list_layout
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
-from tvm_stitch.kernel.scattered.update_list import list_layout
+from tvm_stitch.kernel.scattered.updates import held_bytes
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, ScatteredSum, scattered_sum
-from tvm_stitch.stages.stage import Refused, constant, element_bytes, find_reads
+from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, scattered_sum
+from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
 BLOCK_THREADS = 1024
 RESIDENT = 1  # blocks of a multiprocessor
@@ -73,7 +76,30 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
                 for most in (steps,) if whole else (PIECE_STEPS, 1):
                     rows, each = block // threads, min(steps, most)
                     mapping = Scattered(threads, rows, vector, each, 0)
-                    yield _grid_stride(problem, mapping, waves)
+                    yield from _listed(problem, _grid_stride(problem, mapping, waves))
+
+
+def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[Scattered]:
+    """Blocks that sort out the indices for each other first, where that takes less long."""
+    program, device = problem.program, problem.device
+    shared = replace(mapping, partitioned=True)
+    own, other = (_listing(program, each) for each in (mapping, shared))
+    threads = mapping.block_threads
+    if "global" in problem.schemes and other.us(threads, device) < own.us(threads, device):
+        yield shared
+    yield mapping
+
+
+def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:
+    """Indices that a block looks through, twice where it sorts them out, and its updates."""
+    looked = listed = room = 0
+    for each in program.scattered:
+        layout, count = list_layout(each, program.space, mapping), extents.size(each.count)
+        shares = -(-layout.chunks // mapping.blocks)
+        looked += 2 * layout.chunk * shares if layout.chunk else count
+        listed += -(-count // layout.groups)
+        room += layout.room
+    return Listing(looked, listed, room, mapping.partitioned)
 
 
 def _piece_threads(problem: Problem[ScatteredProgram], vector: int) -> int:
@@ -93,13 +119,22 @@ def _is_whole(program: Program) -> bool:
 
 
 def _grid_stride(problem: Problem[ScatteredProgram], mapping: Scattered, waves: int) -> Scattered:
-    """As many blocks as are resident, or so many times more; no more than have rows."""
+    """As many blocks as are resident, or so many times more; no more than have rows.
+
+    Few rows at a time, where there are too few for all multiprocessors. Of rows that lie in one
+    piece, threads are left that have no element: they list and sort updates as the others do.
+    """
     device, space = problem.device, problem.program.space
     total, pieces = constant(space.rows) or 0, blocks_of_row(space, mapping)
-    while mapping.block_threads > FEWEST_THREADS and total > mapping.rows // 2:
+    while mapping.rows > 1 and total > mapping.rows // 2:
         if -(-total // mapping.rows) * pieces >= device.multiprocessors:
             break
-        mapping = replace(mapping, rows=mapping.rows // 2)
+        fewer = replace(mapping, rows=mapping.rows // 2)
+        if pieces == 1 and mapping.steps == 1 and 2 * mapping.threads <= WARP:
+            fewer = replace(fewer, threads=2 * mapping.threads)
+        if fewer.block_threads < FEWEST_THREADS:
+            break
+        mapping = fewer
     groups = -(-total // mapping.rows)
     most = max(1, waves * RESIDENT * device.multiprocessors // pieces)
     return replace(mapping, blocks=pieces * min(groups, most), min_blocks_per_sm=RESIDENT)
@@ -110,7 +145,7 @@ def _footprint(program: ScatteredProgram, mapping: Mapping) -> Footprint:
     inner = behind_sums(program)
     needed = footprint(inner, mapping)
     held = phases_of(inner, mapping).first_bytes * mapping.elements
-    fetched = FETCHED * mapping.elements * max(map(_update_bytes, program.scattered), default=0)
+    fetched = max((held_bytes(each, mapping) for each in program.scattered), default=0)
     share = mapping.elements * sum(element_bytes(each.stage.output) for each in program.scattered)
     registers = max(needed.registers, thread_registers(held + fetched + share, mapping.vector))
     shared = needed.shared
@@ -118,12 +153,6 @@ def _footprint(program: ScatteredProgram, mapping: Mapping) -> Footprint:
         shared += aligned(list_layout(each, program.space, mapping).bytes)
         shared += aligned(shared_sum_bytes(each, mapping))
     return Footprint(mapping.block_threads, registers, shared)
-
-
-def _update_bytes(wanted: ScatteredSum) -> int:
-    """Of an element of an update, what a thread loads."""
-    own = {read.buffer for read in find_reads(wanted.value) if not read.nested}
-    return sum(map(element_bytes, own))
 
 
 def _illegal(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[str]:
@@ -139,25 +168,43 @@ def _illegal(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator
     yield from held_elements(inner, mapping)
     yield from told(inner, mapping)
     needed = _footprint(problem.program, mapping)
+    if mapping.partitioned:
+        yield from _not_shared(problem, mapping, needed)
     yield from crowded(needed, mapping)
     yield from too_much_shared("lists of updates need", needed.shared, problem.device)
 
 
+def _not_shared(
+    problem: Problem[ScatteredProgram], mapping: Scattered, needed: Footprint
+) -> Iterator[str]:
+    """Why blocks cannot sort out the indices for each other."""
+    if any(constant(each.count) is None for each in problem.program.scattered):
+        yield "indices whose number only run time knows, sorted out by all blocks"
+    if mapping.blocks >= mapping.block_threads:
+        yield f"{mapping.blocks} blocks, for each of which a thread of a block counts"
+    room = needed.blocks_per_sm(problem.device)
+    yield from not_resident(mapping.blocks, mapping.min_blocks_per_sm, room, problem.device)
+
+
 def _profile(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
-    """Updates are read once; all indices by every block, which finds them in the L2."""
+    """Updates are read once; indices by those who look through them, who find them in the L2."""
     found = rows_profile(behind_sums(program), mapping, extents)
     first, *others = found.phases
-    reads, other, looked = list(first.reads), found.other_bytes, 0.0
+    reads, other, listing = (
+        list(first.reads),
+        found.other_bytes,
+        _listing(program, mapping, extents),
+    )
+    looked = listing.looked * INDEX_BYTES * mapping.blocks / found.elements
     for each in program.scattered:
         reads.remove(element_bytes(each.stage.output))
-        looked += extents.size(each.count) * INDEX_BYTES * mapping.blocks / found.elements
         for buffer in dict.fromkeys(read.buffer for read in each.stage.reads):
             # Of a tensor that nobody reads, the profile counts no more than the table's elements.
             beyond = max(0, extents.elements(buffer) - found.elements)
             other += beyond * element_bytes(buffer)
     along = (*first.along, round(looked)) if looked >= 1 else first.along
     phases = (replace(first, reads=tuple(reads), along=along), *others)
-    return replace(found, phases=phases, other_bytes=other)
+    return replace(found, phases=phases, other_bytes=other, listing=listing)
 
 
 def _why(program: ScatteredProgram, mapping: Mapping) -> str:
@@ -165,8 +212,9 @@ def _why(program: ScatteredProgram, mapping: Mapping) -> str:
     rows = -(-(constant(program.space.rows) or 0) // groups)
     known = [constant(each.count) for each in program.scattered]
     updates = "all" if None in known else str(sum(count or 0 for count in known))
+    shared = ", which all blocks sort out," if mapping.partitioned else ""
     return (
-        f"a block of {rows} rows lists those of {updates} updates that indices send to "
+        f"a block of {rows} rows lists those of {updates} updates{shared} that indices send to "
         "them and adds them up in their order, without atomics on sums"
     )
 
@@ -190,6 +238,7 @@ SCATTERED = Kind(
     search=Search(),
     phases=lambda program, mapping: phases_of(behind_sums(program), mapping),
     footprint=_footprint,
+    workspace=workspace,
     profile=_profile,
     emit=emit_scattered,
     why=_why,

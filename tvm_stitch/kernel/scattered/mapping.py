@@ -16,5 +16,18 @@ class Scattered(Mapping):
     steps: int
     blocks: int
     min_blocks_per_sm: int = 1
+    # Whether each block sorts out a chunk of the indices for all others, which wait for it.
+    partitioned: bool = False
     split = True
     kind = "scattered"
+
+    @property
+    def scheme(self) -> str:
+        """The widest way in which values flow."""
+        return "global" if self.partitioned else super().scheme
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return super().__str__() + (
+            ", indices sorted out by all blocks" if self.partitioned else ""
+        )

@@ -1,0 +1,163 @@
+"""Updates that all blocks of a grid sort out for each other, and the choice whether they do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from across_rows import embedding_step, embedding_step_module
+from check import H200, check, cuda_of, primfuncs, schedule_by, the_kernel
+from tvm import relax
+from tvm.relax import op
+from zoo import graph_of
+
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import problem_of
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.scattered import layout
+from tvm_stitch.kernel.scattered.mapping import Scattered
+
+SORTED_OUT = Scattered(4, 16, 1, 2, blocks=6, partitioned=True)
+SCANNED = replace(SORTED_OUT, partitioned=False)
+
+
+def sums(rows, indices, columns=5, dtype="int64"):
+    """Rows of updates, each by a number of its own, added where indices say, beside the table."""
+    count = len(indices)
+
+    def build(emit, at, dy, data):
+        sums = emit(op.scatter_nd(data, at, dy, "add"))
+        return emit(op.multiply(sums, relax.const(0.5, "float32")))
+
+    def expected(at, dy, data):
+        total = data.copy()
+        at = at[:, 0].astype(int)
+        inside = (at >= 0) & (at < rows)
+        np.add.at(total, at[inside], dy[inside])
+        return total * 0.5
+
+    inputs = [((count, 1), dtype, np.asarray(indices).reshape(-1, 1).astype(dtype))]
+    inputs += [((count, columns), "float32", None), ((rows, columns), "float32", None)]
+    return graph_of(inputs, build, expected)
+
+
+def random(rows, count):
+    """Indices of rows, and of some that there are not."""
+    return np.random.default_rng(3).integers(0, rows, count)
+
+
+def by(monkeypatch, mapping):
+    schedule_by(monkeypatch, lambda *_: Schedule((mapping,)))
+
+
+def chosen(module, schemes=SCHEMES):
+    (function,) = primfuncs(module, before="StitchSchedule").values()
+    (program,) = read_programs(function)
+    return kind_of(program).choose(problem_of(program, device_of(H200), schemes=schemes))
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("rows", [2, 33, 1000])
+@pytest.mark.parametrize("count", [2, 7, 1000, 5000])
+def test_each_block_gets_what_all_have_for_it(monkeypatch, rows, count):
+    by(monkeypatch, SORTED_OUT)
+    check(sums(rows, random(rows, count)), kernels=1)
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("count", [40, 300, 2000])
+def test_all_may_go_to_one_row(monkeypatch, count, dtype):
+    """Few are compared with each other, more sorted by a network."""
+    by(monkeypatch, SORTED_OUT)
+    check(sums(100, np.full(count, 57), dtype=dtype), kernels=1)
+
+
+@pytest.mark.parametrize("mapping", [SORTED_OUT, SCANNED])
+def test_some_rows_have_many_updates(monkeypatch, mapping):
+    by(monkeypatch, mapping)
+    many = np.repeat([3, 9, 90], 200)
+    check(sums(100, np.random.default_rng(5).permutation([*many, *random(100, 90)])), kernels=1)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 63])
+def test_any_number_of_blocks_sorts_out(monkeypatch, blocks):
+    by(monkeypatch, replace(SORTED_OUT, blocks=blocks))
+    check(sums(1000, random(1000, 300)), kernels=1)
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("list_bytes", [64, 256, 1 << 12])
+@pytest.mark.parametrize("words", [61, 2])
+def test_what_has_no_room_is_listed_by_iterations(monkeypatch, words, list_bytes):
+    """Blocks take several chunks each, and are sent more than they have room for."""
+    monkeypatch.setattr(layout, "LIST_BYTES", list_bytes)
+    by(monkeypatch, Scattered(32, 2, 1, 1, blocks=3, partitioned=True))
+    check(embedding_step((61, 31), 190, words), kernels=1)
+
+
+def test_neighbouring_blocks_get_the_same(monkeypatch):
+    by(monkeypatch, Scattered(8, 8, 4, 1, blocks=6, partitioned=True))
+    check(embedding_step((61, 68), 190), kernels=1)
+
+
+def test_two_sums_are_sorted_out_before_one_barrier(monkeypatch):
+    rows, columns = 40, 6
+    first, second = random(rows, 150).reshape(-1, 1), random(rows, 71).reshape(-1, 1)[::-1]
+
+    def build(emit, at, other, dy, dz, data):
+        sums = emit(op.scatter_nd(data, at, dy, "add"))
+        zeros = emit(op.zeros(relax.ShapeExpr((rows, columns)), "float32"))
+        return emit(op.multiply(sums, emit(op.scatter_nd(zeros, other, dz, "add"))))
+
+    def expected(at, other, dy, dz, data):
+        total, factor = data.copy(), np.zeros_like(data)
+        np.add.at(total, at[:, 0].astype(int), dy)
+        np.add.at(factor, other[:, 0].astype(int), dz)
+        return total * factor
+
+    inputs = [(first.shape, "int64", first), (second.shape, "int64", second)]
+    inputs += [((len(each), columns), "float32", None) for each in (first, second)]
+    case = graph_of([*inputs, ((rows, columns), "float32", None)], build, expected)
+    by(monkeypatch, SORTED_OUT)
+    check(case, kernels=1)
+    assert cuda_of(the_kernel(case.module)).count("grid_sync();") == 1
+
+
+def test_sums_are_the_same_however_updates_are_found(monkeypatch):
+    case = sums(33, random(33, 3000))
+    found = []
+    for mapping in (SORTED_OUT, SCANNED):
+        by(monkeypatch, mapping)
+        found.append(check(case, kernels=1))
+    assert [each.ok for each in found] == [True, True]
+
+
+def test_many_indices_are_sorted_out_and_few_are_not():
+    few, many = (embedding_step_module((30522, 128), count) for count in (512, 1 << 17))
+    assert not chosen(few).partitioned
+    assert chosen(many).partitioned
+    # Without barriers of a grid there is but one way.
+    assert not chosen(many, tuple(each for each in SCHEMES if each != "global")).partitioned
+
+
+def test_blocks_that_wait_for_each_other_are_all_there():
+    (function,) = primfuncs(
+        embedding_step_module((999, 128), 4096), before="StitchSchedule"
+    ).values()
+    (program,) = read_programs(function)
+    kind, problem = kind_of(program), problem_of(program, device_of(H200))
+    mapping = replace(kind.choose(problem), partitioned=True)
+    assert kind.refusal(problem, mapping) is None
+    assert "not all are resident" in kind.refusal(problem, replace(mapping, blocks=200)).reason
+    small = replace(mapping, threads=32, rows=2)
+    assert "a thread of a block counts" in kind.refusal(problem, small).reason
+
+
+def test_one_column_has_threads_that_only_list():
+    """Of 10000 rows by threads of their own, 40 blocks of 256 were all that there were."""
+    mapping = chosen(sums(10000, random(10000, 50), columns=1).module)
+    assert mapping.block_threads == 1024
+    assert mapping.blocks == 132

@@ -1,0 +1,215 @@
+"""Updates as a thread adds them up: some at a time, whose loads are on their way together.
+
+In: the part whose rows updates go to, a scattered sum. Writes TIR into the part's Writer. Must not
+know where the numbers of updates come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.kernel.codegen.bfloat16 import widened
+from tvm_stitch.kernel.codegen.tir_builder import (
+    Writer,
+    all_of,
+    flat_loads,
+    int64,
+    vector_copy,
+)
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, ScatteredSum
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Var,
+    as_int64,
+    bind_axes,
+    constant,
+    dtype_of,
+    element_bytes,
+    elements_of,
+    find_reads,
+    flatten,
+    replaced,
+    substitute,
+)
+
+# Updates of a row that are on their way at once; of rows that have as many, if they are no more
+# than so many bytes of a thread.
+FEWEST = 2
+MANY = 4
+MOST_BYTES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Fetched:
+    """What is read of updates as vectors: a row of a tensor, and where an update finds it."""
+
+    read: Read
+    start: Expr  # of the row, by the update's number
+    is_shared: bool  # whether all updates have the same
+
+
+def fetched(wanted: ScatteredSum) -> tuple[Fetched, ...]:
+    """The reads of rows as long as the table's: an update's own, those of a number that it has."""
+    stage = wanted.stage
+    axes = stage.axes[wanted.depth :]
+    own = flatten(axes, stage.extents[wanted.depth :])
+    analyzer, found = bind_axes(stage), []
+    for read in find_reads(wanted.value):
+        if read.nested:
+            continue
+        if analyzer.can_prove_equal(read.place, wanted.update * wanted.columns + own):
+            found.append(Fetched(read, wanted.update * wanted.columns, is_shared=False))
+            continue
+        start = substitute(read.place, {axis: tirx.const(0, axis.ty) for axis in axes})
+        if not read.guarded and analyzer.can_prove_equal(read.place, start + own):
+            used = tirx.analysis.undefined_vars(start)
+            is_shared = not any(var.same_as(wanted.update) for var in used)
+            found.append(Fetched(read, analyzer.simplify(start), is_shared))
+    return tuple(found)
+
+
+def at_once(wanted: ScatteredSum, mapping: Mapping) -> int:
+    """Updates of a row that a thread has on their way."""
+    count, rows = constant(wanted.count), constant(wanted.rows)
+    if count is None or rows is None or count < MANY * rows:
+        return FEWEST
+    loaded = MANY * mapping.elements * _update_bytes(wanted)
+    return MANY if loaded <= MOST_BYTES else FEWEST
+
+
+def held_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
+    """Of a thread, what it has of updates at once."""
+    shared = sum(element_bytes(each.read.buffer) for each in fetched(wanted) if each.is_shared)
+    each = at_once(wanted, mapping) * _update_bytes(wanted) + shared
+    return mapping.elements * each
+
+
+def _update_bytes(wanted: ScatteredSum) -> int:
+    """Of an element of an update, what a thread loads."""
+    shared = {each.read.buffer for each in fetched(wanted) if each.is_shared}
+    own = {read.buffer for read in find_reads(wanted.value) if not read.nested}
+    return sum(map(element_bytes, own - shared))
+
+
+class Updates:
+    """Those of one sum, for the row of a thread."""
+
+    def __init__(self, part: Part, wanted: ScatteredSum, dtype: str) -> None:
+        self.part, self.wanted, self.dtype = part, wanted, dtype
+        self.writer, self.mapping, self.position = part.writer, part.mapping, part.position
+        self.at_once = at_once(wanted, part.mapping)
+        aligned = [each for each in fetched(wanted) if self._is_aligned(each)]
+        self.fetched = [each for each in aligned if not each.is_shared]
+        self.shared = {
+            each.read.key: self._loaded(each.read, [each.start], None)
+            for each in aligned
+            if each.is_shared
+        }
+
+    def add(self, taken: Var, tile: Var) -> None:
+        """All loads of these updates are on their way before the first is used; -1 is none."""
+        tiles = {each.read.key: self._fetched(each, taken) for each in self.fetched}
+        for alike in self.position.steps():
+            with (
+                self.writer.unrolled(alike.count, "step", alike.start) as step,
+                self.writer.when(self.position.exists(step, alike.guard)),
+            ):
+                for near in range(self.at_once):
+                    with self.writer.unrolled(self.mapping.vector, "lane") as lane:
+                        self._add_element(tile, taken, near, step, lane, tiles)
+
+    def _is_aligned(self, each: Fetched) -> bool:
+        """Whether the row starts where a vector may."""
+        found = bind_axes(self.wanted.stage).modular_set(each.start)
+        vector = self.mapping.vector
+        return bool(found.coeff % vector == 0 and found.base % vector == 0)
+
+    def _fetched(self, each: Fetched, taken: Var) -> Var:
+        """The vectors of some updates."""
+        updates = [taken[int64(near)] for near in range(self.at_once)]
+        # Whatever is asked of one of them, all numbers are on their way before.
+        known = [self._numbers(each, update) for update in updates]
+        starts = [self._start(each, *own) for own in zip(updates, known, strict=True)]
+        # Of none, the first row stands in for what memory says: a branch costs more registers.
+        return self._loaded(each.read, starts, None if any(known) else updates)
+
+    def _numbers(self, each: Fetched, update: Expr) -> dict[int, Expr]:
+        """What memory has of an update that says where its row starts."""
+        wanted, writer = self.wanted, self.writer
+        known = {wanted.update: update.astype("int64")}
+        found: list[tuple[Read, Expr]] = []
+        for read in find_reads(each.start):
+            if read.guarded or any(map(find_reads, read.load.indices)):
+                continue
+            alike = (value for r, value in found if tvm_ffi.structural_equal(r.load, read.load))
+            value = next(alike, None)
+            if value is None:
+                own = flat_loads(self.part.views, substitute(read.load, known), wanted.place)
+                none = tirx.const(0, dtype_of(read.buffer))
+                value = tirx.if_then_else(update >= 0, own, none)
+                value = writer.value(f"{read.buffer.name}_of_update", value)
+            found.append((read, value))
+        return {read.key: value for read, value in found}
+
+    def _start(self, each: Fetched, update: Expr, known: dict[int, Expr]) -> Expr:
+        """Where the row of an update is; found once where memory says it."""
+        wanted = self.wanted
+        start = replaced(each.start, known, {wanted.update: update.astype("int64")})
+        if not known:
+            return start
+        # As a vector's number, so that whoever reads the code knows that they are aligned.
+        vector = bind_axes(wanted.stage).simplify(tirx.floordiv(start, self.mapping.vector))
+        vector = flat_loads(self.part.views, vector, wanted.place).astype(self._narrow(each.read))
+        name = f"{each.read.buffer.name}_vector"
+        none = tirx.const(0, dtype_of(vector))
+        own = self.writer.value(name, tirx.if_then_else(update >= 0, vector, none))
+        return as_int64(own) * self.mapping.vector
+
+    def _narrow(self, read: Read) -> str:
+        """The type that counts the elements of a tensor, in as few registers as it takes."""
+        size = elements_of(read.buffer)
+        return "int32" if size is not None and size <= MOST_UPDATES else "int64"
+
+    def _loaded(self, read: Read, starts: list[Expr], updates: list[Expr] | None) -> Var:
+        """Vectors from where rows start, of those updates that there are."""
+        writer, vector, each = self.writer, self.mapping.vector, self.mapping.elements
+        dtype, view = dtype_of(read.buffer), self.part.views[read.buffer]
+        tile = writer.allocate(f"{read.buffer.name}_fetched", len(starts) * each, dtype)
+        for near, alike in product(range(len(starts)), self.position.steps()):
+            with writer.unrolled(alike.count, "step", alike.start) as step:
+                exists = self.position.exists(step, alike.guard)
+                start = starts[near] + self.position.column(step, int64(0))
+                first = step * vector + near * each
+
+                def move(
+                    writer: Writer, lane: Expr, first: Expr = first, start: Expr = start
+                ) -> None:
+                    writer.store(tile, first + lane, view[start + lane])
+
+                there = None if updates is None else updates[near] >= 0
+                with writer.when(all_of(there, exists)):
+                    vector_copy(writer, dtype, vector, move)
+        return tile
+
+    def _add_element(
+        self, tile: Var, taken: Var, near: int, step: Expr, lane: Expr, tiles: dict[int, Var]
+    ) -> None:
+        slot = self.part.own_slot(step, lane)
+        wanted, at = self.wanted, near * self.mapping.elements + slot
+        stage, update = wanted.stage, taken[int64(near)]
+        column = self.position.column(step, lane)
+        axes = unflatten(column, stage.axes[wanted.depth :], stage.extents[wanted.depth :])
+        known = {key: tile[at] for key, tile in tiles.items()}
+        known |= {key: tile[slot] for key, tile in self.shared.items()}
+        value = replaced(wanted.value, known, {**axes, wanted.update: update.astype("int64")})
+        value = widened(flat_loads(self.part.views, value, wanted.place)).astype(self.dtype)
+        none = tirx.const(0, self.dtype)
+        self.writer.store(tile, slot, tile[slot] + tirx.if_then_else(update >= 0, value, none))
