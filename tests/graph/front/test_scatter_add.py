@@ -11,7 +11,7 @@ import tvm_stitch
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.kernel.scattered import kind as scattered_kind
-from tvm_stitch.kernel.scattered import update_list
+from tvm_stitch.kernel.scattered import layout
 from tvm_stitch.options import SCHEMES
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -96,7 +96,7 @@ def test_updates_of_symbolic_dimensions_are_read_as_those_of_one():
 @pytest.mark.parametrize("rows", [1, 37])
 def test_lists_that_have_no_room_for_updates_at_run_time(rows):
     count = 17_000
-    assert count * np.dtype("int64").itemsize > update_list.LIST_BYTES
+    assert count * np.dtype("int64").itemsize > layout.LIST_BYTES
     check((37, 40), (count,), sized=("updates",), rows=rows)
 
 

@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restrict__ T_add_intermediate_1_ptr, float* __restrict__ T_subtract_intermediate_ptr, int64_t* __restrict__ p0_ptr, float* __restrict__ p1_ptr, float* __restrict__ p2_ptr, float* __restrict__ p3_ptr) {
   extern __shared__ __align__(64) uchar buf_dyn_shmem_ptr[];
-  (&(((int*)buf_dyn_shmem_ptr)[640]));
+  (&(((int*)buf_dyn_shmem_ptr)[672]));
   if (((int)threadIdx.x) < 513) {
     ((int*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) + 128)] = 0;
   }
@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
     tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[640])), ((condval_12 << 7) | (((int)threadIdx.x) + 3072)));
   }
   __syncthreads();
-  tvm_stitch_sort_int32((&(((int*)buf_dyn_shmem_ptr)[0])), (&(((int*)buf_dyn_shmem_ptr)[128])), 128, 256, 7);
+  tvm_stitch_sort_int32((&(((int*)buf_dyn_shmem_ptr)[0])), (&(((int*)buf_dyn_shmem_ptr)[128])), (&(((int*)buf_dyn_shmem_ptr)[641])), 128, 256, 7);
   __syncthreads();
   alignas(64) float scattered_loaded_ptr[4];
   alignas(64) float p2_loaded_ptr[4];
@@ -247,14 +247,14 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
           __syncthreads();
           #pragma unroll
           for (int element_2 = 0; element_2 < 4; ++element_2) {
-            ((float*)buf_dyn_shmem_ptr)[(((element_2 * 1024) + ((int)threadIdx.x)) + 656)] = scattered_partial_ptr[element_2];
+            ((float*)buf_dyn_shmem_ptr)[(((element_2 * 1024) + ((int)threadIdx.x)) + 688)] = scattered_partial_ptr[element_2];
           }
-          tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[656])), 256, 4);
+          tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[688])), 256, 4);
           __syncthreads();
           if ((((int)threadIdx.x) >> 2) == ((rows * 32) + heavy)) {
             #pragma unroll
             for (int element_3 = 0; element_3 < 4; ++element_3) {
-              scattered_loaded_ptr[element_3] = (scattered_loaded_ptr[element_3] + ((float*)buf_dyn_shmem_ptr)[(((element_3 * 1024) + (((int)threadIdx.x) & 3)) + 656)]);
+              scattered_loaded_ptr[element_3] = (scattered_loaded_ptr[element_3] + ((float*)buf_dyn_shmem_ptr)[(((element_3 * 1024) + (((int)threadIdx.x) & 3)) + 688)]);
             }
           }
           __syncthreads();
