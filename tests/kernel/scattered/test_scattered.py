@@ -164,7 +164,7 @@ def test_rows_are_split_among_neighbouring_blocks(monkeypatch, words):
 
 
 def test_a_table_of_many_rows_has_one_wave_of_blocks():
-    for count in (16384, 1 << 18):
+    for count in (16384, 1 << 20):
         (program,) = programs_of(embedding_step_module((30522, 768), count))
         mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
         assert (mapping.reach, mapping.blocks) == (128, 132)

@@ -26,10 +26,10 @@ from tvm_stitch.kernel.codegen.tir_builder import (
 from tvm_stitch.kernel.codegen.warp_shuffle import ballot
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.emit import IteratedPart, Part
+from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.row_state import NextRow
 from tvm_stitch.kernel.scattered.indices import IN_CUDA
-from tvm_stitch.kernel.scattered.layout import list_layout
+from tvm_stitch.kernel.scattered.layout import list_layouts
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.update_list import UpdateList
 from tvm_stitch.kernel.scattered.updates import Updates
@@ -77,8 +77,8 @@ def workspace(program: ScatteredProgram, mapping: Mapping) -> Var | None:
 
 def _places(scattered: tuple[ScatteredSum, ...], program: Program, mapping: Mapping) -> list[int]:
     """Where each sum has its own in the workspace, and where the last ends."""
-    words = (list_layout(each, program.space, mapping).words for each in scattered)
-    return [0, *accumulate(words)]
+    layouts = list_layouts(scattered, program.space, mapping)
+    return [0, *accumulate(each.words for each in layouts)]
 
 
 class _Scattered(IteratedPart):
@@ -92,38 +92,61 @@ class _Scattered(IteratedPart):
         scattered: tuple[ScatteredSum, ...],
     ) -> None:
         super().__init__(program, mapping, place)
+        layouts = list_layouts(scattered, program.space, mapping)
         self.lists = [
-            UpdateList(each, program.space, mapping, place, at)
-            for each, at in zip(scattered, _places(scattered, program, mapping), strict=False)
+            UpdateList(*own, mapping, place, at)
+            for own, at in zip(
+                zip(scattered, layouts, strict=True),
+                _places(scattered, program, mapping),
+                strict=False,
+            )
         ]
 
     def emit(self) -> Expr:
-        """The lists, then the rows."""
+        """The lists, then the rows; or one list after the other, each with its rows."""
         partitions = [each.partition for each in self.lists if each.partition is not None]
         for partition in partitions:
             partition.sort_out()
         if partitions:
             self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
-        for each in self.lists:
-            each.fill()
-        return super().emit()
+        listed = self.lists[0].layout.listed if self.lists else 0
+        if not self.lists or self.lists[0].layout.lists == 1:
+            for each in self.lists:
+                each.fill()
+            return super().emit()
+        iterations = self._iterations()
+        lists = tirx.floordiv(iterations + (listed - 1), listed)
+        with self.writer.serial(lists, "list") as number:
+            first = number * listed
+            for each in self.lists:
+                each.fill(first)
+            of_list = tirx.min(iterations - first, int64(listed))
+            with self.writer.serial(of_list, "iteration") as iteration:
+                emit_batch([self._part(first + iteration, iteration)])
+        return self.position.blocks
 
     def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
-        """What a block does in an iteration."""
+        """What a block does in an iteration, of which there is one list."""
+        return self._part(iteration, iteration, next_row)
+
+    def _part(self, iteration: Expr, listed: Expr, next_row: NextRow | None = None) -> Part:
+        """The same, that is so many behind the list's first."""
         position = self._position(iteration)
         return _Part(
             self.program, self.mapping, self.place, position, self.sums, next_row,
-            lists=self.lists, iteration=iteration,
+            lists=self.lists, iteration=iteration, listed=listed,
         )  # fmt: skip
 
 
 class _Part(Part):
     """Rows that are at hand when their sums are."""
 
-    def __init__(self, *of_rows: Any, lists: list[UpdateList], iteration: Expr) -> None:
+    def __init__(
+        self, *of_rows: Any, lists: list[UpdateList], iteration: Expr, listed: Expr
+    ) -> None:
         super().__init__(*of_rows)
         self.lists = {each.wanted.stage.output: each for each in lists}
-        self.iteration = iteration
+        self.iteration, self.listed = iteration, listed
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """What is in memory is on its way while the rest is added up."""
@@ -149,7 +172,7 @@ class _Sum:
         """Write all of it; where not all updates had room, list them again by iterations."""
         writer, updates = self.writer, self.list
         self._clear(self.tile)
-        first_row = self.part.iteration * self.mapping.rows
+        first_row = self.part.listed * self.mapping.rows
         if updates.always_fits:
             self._add(first_row)
             return

@@ -16,7 +16,6 @@ from tvm_stitch.kernel.analysis.listing import AT_ONCE
 from tvm_stitch.kernel.codegen.tir_builder import Place, flat_loads, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.layout import ListLayout
-from tvm_stitch.kernel.scattered.sorting import LONG
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, constant, substitute
 
@@ -68,10 +67,9 @@ class Indices:
         """Its number among the rows of its blocks, in all iterations."""
         return self.iteration(row) * self.mapping.rows + self.inside(row)
 
-    def entry(self, row: Expr, update: Expr) -> Expr:
+    def entry(self, row: Expr, update: Expr, dtype: str) -> Expr:
         """What lists have of an update: the number of its row among those listed, and its own."""
-        dtype, bits = self.layout.dtype, self.layout.bits
-        entry = tirx.shift_left(row.astype(dtype), tirx.const(bits, dtype))
+        entry = tirx.shift_left(row.astype(dtype), tirx.const(self.layout.bits, dtype))
         return tirx.bitwise_or(entry, update.astype(dtype))
 
     @contextmanager
@@ -88,10 +86,11 @@ class Indices:
         """All threads of the block are here."""
         self.writer.call(T.tvm_storage_sync("shared"))
 
-    def call(self, what: str, source: str, *arguments: Expr) -> None:
-        """A function in CUDA, of entries of the lists' type."""
-        name = f"tvm_stitch_{what}_{self.layout.dtype}"
-        source = source.format(name=name, type=IN_CUDA[self.layout.dtype], long=LONG)
+    def call(self, what: str, source: str, *arguments: Expr, **types: str) -> None:
+        """A function in CUDA, whose source names types."""
+        name = "_".join(("tvm_stitch", what, *types.values()))
+        known = {of: IN_CUDA[dtype] for of, dtype in types.items()}
+        source = source.format(name=name, **known)
         self.writer.call(T.cuda.func_call(name, *arguments, source_code=source))
 
     def _goes_to(self, update: Expr, end: Expr) -> Expr:

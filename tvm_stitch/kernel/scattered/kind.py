@@ -30,7 +30,7 @@ from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.kernel.scattered.emit import emit_scattered, shared_sum_bytes, workspace
-from tvm_stitch.kernel.scattered.layout import list_layout
+from tvm_stitch.kernel.scattered.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.updates import held_bytes
@@ -93,12 +93,13 @@ def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[
 def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:
     """Indices that a block looks through, twice where it sorts them out, and its updates."""
     looked = listed = room = 0
-    for each in program.scattered:
-        layout, count = list_layout(each, program.space, mapping), extents.size(each.count)
+    layouts = list_layouts(program.scattered, program.space, mapping)
+    for each, layout in zip(program.scattered, layouts, strict=True):
+        count = extents.size(each.count)
         shares = -(-layout.chunks // mapping.blocks)
         looked += 2 * layout.chunk * shares if layout.chunk else count
         listed += -(-count // layout.groups)
-        room += layout.room
+        room += layout.room * layout.lists
     return Listing(looked, listed, room, mapping.partitioned)
 
 
@@ -149,9 +150,9 @@ def _footprint(program: ScatteredProgram, mapping: Mapping) -> Footprint:
     share = mapping.elements * sum(element_bytes(each.stage.output) for each in program.scattered)
     registers = max(needed.registers, thread_registers(held + fetched + share, mapping.vector))
     shared = needed.shared
-    for each in program.scattered:
-        shared += aligned(list_layout(each, program.space, mapping).bytes)
-        shared += aligned(shared_sum_bytes(each, mapping))
+    layouts = list_layouts(program.scattered, program.space, mapping)
+    for each, layout in zip(program.scattered, layouts, strict=True):
+        shared += aligned(layout.bytes) + aligned(shared_sum_bytes(each, mapping))
     return Footprint(mapping.block_threads, registers, shared)
 
 

@@ -10,9 +10,6 @@ many, and where there are more, a network of comparisons sorts them where they a
 
 from __future__ import annotations
 
-# Entries of a row, beyond which a network is faster than comparing each with all.
-LONG = 128
-
 # A bitonic network all of whose comparisons are in one direction: it is one for a power of two of
 # entries, and those behind the last count as larger than all. 32 pairs lie in 64 entries of their
 # warp's own, where they are not further apart than these.
@@ -77,6 +74,7 @@ __device__ __forceinline__ void {name}_starts(int* first, int* last, int* sums, 
   __syncthreads();
 }}
 """
+# Of a row that has more than 128 entries, a network is faster than comparing each with all.
 _SORT = """
 __device__ __forceinline__ void {name}(
     void* listed, void* ends, void* sums, int room, int rows, int bits) {{
@@ -93,7 +91,7 @@ __device__ __forceinline__ void {name}(
   for (int at = threadIdx.x; at < count; at += blockDim.x) {{
     most = max(most, atomicAdd(last + (int)(entries[at] >> bits), 1));
   }}
-  bool is_long = __syncthreads_or(most >= {long});
+  bool is_long = __syncthreads_or(most >= 128);
   {name}_starts(first, last, (int*)sums, rows);
   {type}* by_row = entries + room / 2;
   for (int at = threadIdx.x; at < count; at += blockDim.x) {{
@@ -104,7 +102,7 @@ __device__ __forceinline__ void {name}(
   for (int at = threadIdx.x; at < count; at += blockDim.x) {{
     {type} own = by_row[at];
     int row = own >> bits, start = first[row], end = last[row], place = at;
-    if (end - start <= {long}) {{
+    if (end - start <= 128) {{
       place = start;
       #pragma unroll 4
       for (int other = start; other < end; ++other) place += by_row[other] < own;
@@ -114,7 +112,7 @@ __device__ __forceinline__ void {name}(
   if (!is_long) return;
   for (int group = 0; group < rows; group += 32) {{
     int row = group + threadIdx.x % 32;
-    unsigned votes = __ballot_sync(0xffffffffu, row < rows && last[row] - first[row] > {long});
+    unsigned votes = __ballot_sync(0xffffffffu, row < rows && last[row] - first[row] > 128);
     for (int bit = 0; bit < 32; ++bit) {{
       if (!(votes >> bit & 1)) continue;
       __syncthreads();

@@ -45,35 +45,31 @@ __device__ __forceinline__ void {name}(void* counts, void* table, int owners, in
 }}
 """
 _SEND = """
-__device__ __forceinline__ void {name}(void* counts, int owner, void* sorted, {type} entry) {{
-  (({type}*)sorted)[atomicAdd((int*)counts + owner, 1)] = entry;
+__device__ __forceinline__ void {name}(void* counts, int owner, void* sorted, {sent} entry) {{
+  (({sent}*)sorted)[atomicAdd((int*)counts + owner, 1)] = entry;
 }}
 """
-# Some threads for each chunk, each with some entries on their way at once. Of one iteration, rows
-# are numbered from its first.
+# Some threads for each chunk, each with some entries on their way at once, of which those of the
+# list's rows are noted: these are numbered from its first.
 _TAKE = """
 __device__ __forceinline__ void {name}(
     void* to, int room, void* counter, void* sorted, void* starts, int chunks, int chunk,
-    int first, int last, int near, int iteration, int rows, int bits) {{
-  for (int at = first + threadIdx.x / near; at < last; at += blockDim.x / near) {{
-    {type}* own = ({type}*)sorted + (long long)at * chunk;
-    int end = ((int*)starts)[chunks + at];
-    for (int n = ((int*)starts)[at] + threadIdx.x % near; n < end; n += 4 * near) {{
-      {type} entries[4];
+    int begin, int end, int near, int first_row, int rows, int bits) {{
+  for (int at = begin + threadIdx.x / near; at < end; at += blockDim.x / near) {{
+    {sent}* own = ({sent}*)sorted + (long long)at * chunk;
+    int last = ((int*)starts)[chunks + at];
+    for (int n = ((int*)starts)[at] + threadIdx.x % near; n < last; n += 4 * near) {{
+      {sent} entries[4];
       #pragma unroll
       for (int ahead = 0; ahead < 4; ++ahead) {{
-        if (n + ahead * near < end) entries[ahead] = own[n + ahead * near];
+        entries[ahead] = n + ahead * near < last ? own[n + ahead * near] : -1;
       }}
       #pragma unroll
       for (int ahead = 0; ahead < 4; ++ahead) {{
-        if (n + ahead * near >= end) break;
-        {type} entry = entries[ahead];
-        if (iteration >= 0) {{
-          entry -= ({type})(iteration * rows) << bits;
-          if (entry < 0 || (entry >> bits) >= rows) continue;
-        }}
+        {sent} entry = entries[ahead] - (({sent})first_row << bits);
+        if (entries[ahead] < 0 || entry < 0 || (entry >> bits) >= rows) continue;
         int slot = atomicAdd((int*)counter, 1);
-        if (slot < room) (({type}*)to)[slot] = entry;
+        if (slot < room) (({type}*)to)[slot] = ({type})entry;
       }}
     }}
   }}
@@ -117,8 +113,8 @@ class Source(Protocol):
         """How much of it there is certainly room for."""
         ...
 
-    def collect(self, start: Expr, end: Expr, iteration: Expr | None) -> None:
-        """Note the updates of the block's rows, or those of an iteration, in whatever order."""
+    def collect(self, start: Expr, end: Expr, first: Expr, iterations: int) -> None:
+        """Note the updates of the block's rows in some iterations, in whatever order."""
         ...
 
 
@@ -134,28 +130,30 @@ class Scan:
         """Indices for which there is certainly room."""
         return self.room.layout.room
 
-    def collect(self, start: Expr, end: Expr, iteration: Expr | None) -> None:
-        """Note the updates of the block's rows, or those of an iteration, in whatever order."""
+    def collect(self, start: Expr, end: Expr, first: Expr, iterations: int) -> None:
+        """Note the updates of the block's rows in some iterations, in whatever order."""
         indices = self.indices
 
         def note(to: Expr, update: Expr) -> None:
-            row = self._own_row(to, iteration)
+            row = self._own_row(to, first, iterations)
+            dtype = self.room.layout.dtype
             with indices.writer.when(row >= 0):
-                indices.call("note", _NOTE, *self.room.noted, indices.entry(row, update))
+                entry = indices.entry(row, update, dtype)
+                indices.call("note", _NOTE, *self.room.noted, entry, type=dtype)
 
         indices.look_through(start, end, note)
 
-    def _own_row(self, row: Expr, iteration: Expr | None) -> Expr:
-        """Its number among the block's rows, or those of an iteration; -1: not one of them."""
+    def _own_row(self, row: Expr, first: Expr, iterations: int) -> Expr:
+        """Its number among the block's rows, or those of one iteration; -1: not one of them."""
         indices = self.indices
         own_iteration = indices.iteration(row)
         # Who has no row is in no group.
         is_own = tirx.all(row >= 0, indices.group(row) == self.group.astype("int32"))
-        if iteration is None:
+        if iterations == indices.layout.iterations:
             inside = indices.listed_row(row)
         else:
             inside = indices.inside(row)
-            is_own = tirx.all(is_own, own_iteration == iteration.astype("int32"))
+            is_own = tirx.all(is_own, own_iteration == first.astype("int32"))
         return tirx.Select(is_own, inside, int32(-1))
 
 
@@ -169,8 +167,8 @@ class Partition:
         self.indices, self.group, self.room = indices, group, room
         layout, writer = room.layout, indices.writer
         self.count: Expr = int64(layout.chunks)
-        size, wide = layout.sorted_words, item_bytes(layout.dtype) // WORD_BYTES
-        self.sorted = writer.view(workspace, int64(size // wide), start // wide, layout.dtype)
+        size, wide = layout.sorted_words, item_bytes(layout.sent) // WORD_BYTES
+        self.sorted = writer.view(workspace, int64(size // wide), start // wide, layout.sent)
         self.table = writer.view(workspace, int64(layout.words - size), start + size)
 
     @property
@@ -202,9 +200,10 @@ class Partition:
                 indices.call("count", _COUNT, owners, indices.group(row))
 
         def send(row: Expr, update: Expr) -> None:
-            entry = indices.entry(indices.listed_row(row), update)
+            entry = indices.entry(indices.listed_row(row), update, layout.sent)
             with indices.writer.when(row >= 0):
-                indices.call("send", _SEND, owners, indices.group(row), to, entry)
+                group = indices.group(row)
+                indices.call("send", _SEND, owners, group, to, entry, sent=layout.sent)
 
         with indices.each(int32(layout.groups + 1), "owner") as owner:
             place = layout.owners + as_int64(owner)
@@ -217,17 +216,17 @@ class Partition:
         indices.barrier()
         indices.look_through(start, end, send, layout.chunk)
 
-    def collect(self, start: Expr, end: Expr, iteration: Expr | None) -> None:
-        """Note the updates of the block's rows, or those of an iteration, in whatever order."""
+    def collect(self, start: Expr, end: Expr, first: Expr, iterations: int) -> None:
+        """Note the updates of the block's rows in some iterations, in whatever order."""
         layout, mapping = self.room.layout, self.indices.mapping
         near = min(WARP, max(1, mapping.block_threads // min(layout.chunks, layout.chunks_at_once)))
         near = 1 << near.bit_length() - 1
-        of = int32(-1) if iteration is None else iteration.astype("int32")
+        first_row = first.astype("int32") * mapping.rows
         own = self.table.ptr_to([self.group * layout.chunks])
         sizes = [int32(each) for each in (layout.chunks, layout.chunk)]
         run = [each.astype("int32") for each in (start, end)]
-        of_rows = [int32(each) for each in (mapping.rows, layout.bits)]
+        rows = [int32(each) for each in (iterations * mapping.rows, layout.bits)]
         self.indices.call(
             "take", _TAKE, *self.room.noted, self.sorted.ptr_to([int64(0)]), own, *sizes, *run,
-            int32(near), of, *of_rows,
+            int32(near), first_row, *rows, sent=layout.sent, type=layout.dtype,
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """In shared memory: the updates that indices send to a block's rows, row by row, in their order.
 
-In: a scattered sum, the Mapping of its program, where it is written. Writes TIR into a Writer.
+In: a scattered sum, its layout, the Mapping of its program, where it is written. Writes TIR into a
+Writer.
 
 A block notes the updates of its rows (sources), each as one number of its row and its own. An
 atomic counter says where, so the order is left to chance: sorted, they are the same list every
@@ -11,12 +12,10 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
-from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.indices import Indices, int32
-from tvm_stitch.kernel.scattered.layout import WORD_BYTES, list_layout
+from tvm_stitch.kernel.scattered.layout import WORD_BYTES, ListLayout
 from tvm_stitch.kernel.scattered.sorting import SORT
 from tvm_stitch.kernel.scattered.sources import Partition, Room, Scan, Source
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
@@ -27,16 +26,11 @@ class UpdateList:
     """The list of one sum."""
 
     def __init__(
-        self,
-        wanted: ScatteredSum,
-        space: Space,
-        mapping: Mapping,
-        place: Place,
-        at: int = 0,
+        self, wanted: ScatteredSum, layout: ListLayout, mapping: Mapping, place: Place, at: int = 0
     ) -> None:
         """`at`: where in the workspace of the kernel the sum has its own."""
-        self.wanted, self.layout = wanted, list_layout(wanted, space, mapping)
-        self.writer, name, layout = place.writer, wanted.stage.name, self.layout
+        self.wanted, self.layout = wanted, layout
+        self.writer, name = place.writer, wanted.stage.name
         self.indices = Indices(wanted, layout, mapping, place)
         # One array: TVM may give two that are passed on by address to the same memory.
         room, wide = layout.room, item_bytes(layout.dtype)
@@ -47,7 +41,7 @@ class UpdateList:
         # Of each row the first of its entries, and the one behind its last; the counter.
         start = room * wide // WORD_BYTES
         self.ranges = self.writer.view(self.entries, int64(layout.counters), start, "int32")
-        group = tirx.floordiv(place.block, blocks_of_row(space, mapping))
+        group = tirx.floordiv(place.block, mapping.blocks // layout.groups)
         taken = Room(self.entries, self.ranges, layout)
         self.partition: Partition | None = None
         if layout.chunk:
@@ -81,9 +75,13 @@ class UpdateList:
         count = constant(self.wanted.count)
         return count is not None and 0 < count <= self.layout.room
 
-    def fill(self) -> None:
-        """List what all iterations of the block need, as far as there is room."""
-        self._fill(int64(0), self.source.count, None)
+    def fill(self, first: Expr | None = None) -> None:
+        """List what some iterations of the block need, as far as there is room; None: the first."""
+        if first is None:
+            first = int64(0)
+        else:
+            self.indices.barrier()  # behind those who still add up what was listed before
+        self._fill(int64(0), self.source.count, first, self.layout.listed)
         if not self.always_fits:
             self.total = self.writer.value("total", self.ranges[int64(2 * self.layout.rows)])
 
@@ -92,14 +90,14 @@ class UpdateList:
         start = look * self.source.at_once
         end = tirx.min(start + self.source.at_once, self.source.count)
         self.indices.barrier()  # behind those who still add up what was listed before
-        self._fill(start, end, iteration)
+        self._fill(start, end, iteration, 1)
 
-    def _fill(self, start: Expr, end: Expr, iteration: Expr | None) -> None:
+    def _fill(self, start: Expr, end: Expr, first: Expr, iterations: int) -> None:
         indices, writer = self.indices, self.writer
         with indices.each(int32(self.layout.ranges), "cleared") as at:
             writer.store(self.ranges, as_int64(at), int32(0))
         indices.barrier()
-        self.source.collect(start, end, iteration)
+        self.source.collect(start, end, first, iterations)
         indices.barrier()
         self._sort()
         indices.barrier()
@@ -110,4 +108,4 @@ class UpdateList:
         sizes = [int32(each) for each in (layout.room, layout.rows, layout.bits)]
         places = (self.entries, 0), (self.ranges, 0), (self.ranges, layout.sums)
         first = [buffer.ptr_to([int64(at)]) for buffer, at in places]
-        self.indices.call("sort", SORT, *first, *sizes)
+        self.indices.call("sort", SORT, *first, *sizes, type=layout.dtype)
