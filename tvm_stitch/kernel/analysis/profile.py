@@ -18,10 +18,10 @@ from tvm import tirx
 from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.listing import Listing
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.listing import Listing
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where

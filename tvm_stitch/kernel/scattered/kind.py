@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import POWERS, Kind, Limit, Problem, Search, unsupported
-from tvm_stitch.kernel.analysis.listing import Listing
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import (
     Footprint,
@@ -24,6 +23,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     too_much_shared,
 )
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
+from tvm_stitch.kernel.ir.listing import Listing
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
