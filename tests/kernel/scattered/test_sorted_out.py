@@ -23,6 +23,7 @@ from tvm_stitch.verify import rounded, stitched_for_cpu
 
 SORTED_OUT = Scattered(4, 16, 1, 2, blocks=6, partitioned=True)
 SCANNED = replace(SORTED_OUT, partitioned=False)
+IDLE = replace(SORTED_OUT, threads=32, rows=2, idle=28)
 
 
 def sums(rows, indices, columns=5, dtype="int64"):
@@ -80,7 +81,8 @@ def test_all_may_go_to_one_row(monkeypatch, count, dtype):
     check(sums(100, np.full(count, 57), dtype=dtype), kernels=1)
 
 
-@pytest.mark.parametrize("mapping", [SORTED_OUT, SCANNED])
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("mapping", [SORTED_OUT, SCANNED, IDLE])
 def test_some_rows_have_many_updates(monkeypatch, mapping):
     by(monkeypatch, mapping)
     many = np.repeat([3, 9, 90], 200)
@@ -121,6 +123,15 @@ def test_what_has_no_room_is_listed_by_iterations(monkeypatch, words, list_bytes
 def test_neighbouring_blocks_get_the_same(monkeypatch):
     by(monkeypatch, Scattered(8, 8, 4, 1, blocks=6, partitioned=True))
     check(embedding_step((61, 68), 190), kernels=1)
+
+
+@pytest.mark.parametrize("words", [61, 1])
+def test_idle_threads_add_up_some_of_a_row_that_many_name(monkeypatch, words):
+    """Of a row in three pieces, each of 8 threads in 32; the last has 4 columns."""
+    by(monkeypatch, Scattered(32, 4, 4, 1, blocks=6, idle=24))
+    check(embedding_step((61, 68), 190, words), kernels=1)
+    by(monkeypatch, Scattered(64, 1, 4, 1, blocks=3, idle=56))
+    check(embedding_step((61, 68), 190, words), kernels=1)
 
 
 def test_two_sums_are_sorted_out_before_one_barrier(monkeypatch):
@@ -178,12 +189,17 @@ def test_blocks_that_wait_for_each_other_are_all_there():
     mapping = replace(kind.choose(problem), partitioned=True)
     assert kind.refusal(problem, mapping) is None
     assert "not all are resident" in kind.refusal(problem, replace(mapping, blocks=200)).reason
-    small = replace(mapping, threads=32, rows=2)
+    small = replace(mapping, threads=32, idle=0, rows=2)
     assert "a thread of a block counts" in kind.refusal(problem, small).reason
 
 
-def test_one_column_has_threads_that_only_list():
-    """Of 10000 rows by threads of their own, 40 blocks of 256 were all that there were."""
-    mapping = chosen(sums(10000, random(10000, 50), columns=1).module)
-    assert mapping.block_threads == 1024
-    assert mapping.blocks == 132
+@pytest.mark.parametrize(
+    ("rows", "columns", "blocks"), [(10000, 1, 132), (10000, 128, 132), (64, 128, 64), (2, 768, 48)]
+)
+def test_few_elements_have_as_many_threads(rows, columns, blocks):
+    """Of 10000 rows by threads of their own, 40 blocks of 256 were all that there were.
+
+    Of 64 rows of 128 columns 4 blocks, each of which went through all rows.
+    """
+    mapping = chosen(sums(rows, random(rows, 10000), columns).module)
+    assert (mapping.block_threads, mapping.blocks) == (1024, blocks)

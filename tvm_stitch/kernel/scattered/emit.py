@@ -11,6 +11,7 @@ What follows is emitted as of any rows, with the sums as an input that is at han
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +21,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import (
     Place,
+    all_of,
     block_uniform,
     int64,
 )
@@ -64,7 +66,7 @@ def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) ->
 
 def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
     """Shared memory where the threads of a block combine their sums of one row's updates."""
-    if mapping.rows == 1:
+    if mapping.block_threads == mapping.working:
         return 0
     return mapping.elements * mapping.block_threads * element_bytes(wanted.stage.output)
 
@@ -167,6 +169,8 @@ class _Sum:
         self.writer, self.mapping, self.position = part.writer, part.mapping, part.position
         self.name, self.dtype = self.wanted.stage.name, dtype_of(tile)
         self.updates = Updates(part, self.wanted, self.dtype)
+        # Of threads, that share a row which many indices name.
+        self.groups = self.mapping.block_threads // self.mapping.working
 
     def emit(self) -> None:
         """Write all of it; where not all updates had room, list them again by iterations."""
@@ -193,11 +197,11 @@ class _Sum:
         own = first_row + self.position.row_of_block
         first = writer.value("first", self.list.first(own))
         last = writer.value("last", self.list.last(own))
-        if rows == 1:
-            self._add_entries(first, last, self.tile)
+        if self.groups == 1:
+            self._add_entries(self.updates, first, last, self.tile)
             return
-        with writer.when(last - first <= HEAVY):
-            self._add_entries(first, last, self.tile)
+        with writer.when(all_of(last - first <= HEAVY, self.position.works)):
+            self._add_entries(self.updates, first, last, self.tile)
         partials = writer.allocate(
             f"{self.name}_partials", self.mapping.elements * self.mapping.block_threads,
             self.dtype, "shared.dyn",
@@ -218,21 +222,27 @@ class _Sum:
                     self._add_heavy(first_row, row, partials)
 
     def _add_heavy(self, first_row: Expr, row: Expr, partials: Var) -> None:
-        """Each row's threads add some of the updates of one row, whose own add them up in order."""
+        """All threads add some of the updates of one row, whose own add them up in order."""
         writer, mapping, position = self.writer, self.mapping, self.position
         first, last = self.list.first(first_row + row), self.list.last(first_row + row)
-        each = tirx.floordiv(last - first + (mapping.rows - 1), mapping.rows)
-        start = writer.value("start", first + each * position.row_of_block.astype("int32"))
+        updates, groups = self.updates, self.groups
+        if mapping.idle:  # these have columns here, as if there were more rows
+            shared = replace(mapping, threads=mapping.working, rows=groups, idle=0)
+            place = Position(self.part.program.space, shared, self.part.place, int64(0))
+            updates = Updates(self.part.beside(place), self.wanted, self.dtype)
+        each = tirx.floordiv(last - first + (groups - 1), groups)
+        group = updates.position.row_of_block.astype("int32")
+        start = writer.value("start", first + each * group)
         end = writer.value("end", tirx.min(start + each, last))
         partial = self.part.tile(f"{self.name}_partial", self.dtype)
         self._clear(partial)
-        self._add_entries(start, end, partial)
+        self._add_entries(updates, start, end, partial)
         with writer.unrolled(mapping.elements, "element") as element:
             at = element * mapping.block_threads + self.part.place.thread
             writer.store(partials, at, partial[element])
         name = f"tvm_stitch_combine_{self.dtype}"
         source = _COMBINE.format(name=name, type=IN_CUDA[self.dtype])
-        sizes = [tirx.const(each, "int32") for each in (mapping.rows, mapping.elements)]
+        sizes = [tirx.const(each, "int32") for each in (groups, mapping.elements)]
         writer.call(T.cuda.func_call(name, partials.ptr_to([int64(0)]), *sizes, source_code=source))
         with (
             writer.when(position.row_of_block == row),
@@ -242,10 +252,9 @@ class _Sum:
             writer.store(self.tile, element, self.tile[element] + partials[at])
         writer.call(T.tvm_storage_sync("shared"))
 
-    def _add_entries(self, first: Expr, last: Expr, tile: Var) -> None:
+    def _add_entries(self, updates: Updates, first: Expr, last: Expr, tile: Var) -> None:
         """Add those of a range of the list, in their order."""
-        writer = self.writer
-        at_once = self.updates.at_once
+        writer, at_once = self.writer, updates.at_once
         groups = tirx.floordiv(last - first + (at_once - 1), at_once).astype("int64")
         with writer.serial(groups, "group") as group:
             taken = writer.allocate(f"{self.name}_taken", at_once, "int32")
@@ -254,4 +263,4 @@ class _Sum:
                 none = tirx.const(-1, "int32")
                 update = tirx.if_then_else(at < last.astype("int64"), self.list.update(at), none)
                 writer.store(taken, int64(near), update)
-            self.updates.add(taken, tile)
+            updates.add(taken, tile)

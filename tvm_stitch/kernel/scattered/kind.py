@@ -106,12 +106,14 @@ def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
 def _piece_threads(problem: Problem[ScatteredProgram], vector: int) -> int:
     """Threads of a piece of a row: fewer where the rows are too few to be there for all."""
     threads = min(PIECE_THREADS, power_of_two(-(-problem.columns // vector)))
-    while threads * vector > SECTOR_ELEMENTS:
+    found: dict[int, int] = {}  # the blocks that there are then
+    while not found or threads * vector >= SECTOR_ELEMENTS:
         mapping = Scattered(threads, BLOCK_THREADS // threads, vector, 1, 0)
-        if _grid_stride(problem, mapping, 1).blocks > problem.device.multiprocessors // 2:
+        found[threads] = _grid_stride(problem, mapping, 1).blocks
+        if found[threads] > problem.device.multiprocessors // 2:
             break
         threads //= 2
-    return threads
+    return max(found, key=lambda each: found[each])
 
 
 def _is_whole(program: Program) -> bool:
@@ -122,19 +124,23 @@ def _is_whole(program: Program) -> bool:
 def _grid_stride(problem: Problem[ScatteredProgram], mapping: Scattered, waves: int) -> Scattered:
     """As many blocks as are resident, or so many times more; no more than have rows.
 
-    Few rows at a time, where there are too few for all multiprocessors. Of rows that lie in one
-    piece, threads are left that have no element: they list and sort updates as the others do.
+    Few rows at a time, where there are too few for all multiprocessors: the others of a block's
+    threads, as many as there are updates to list, are idle then.
     """
     device, space = problem.device, problem.program.space
     total, pieces = constant(space.rows) or 0, blocks_of_row(space, mapping)
-    while mapping.rows > 1 and total > mapping.rows // 2:
-        if -(-total // mapping.rows) * pieces >= device.multiprocessors:
-            break
+    working, listing = mapping.working, mapping.block_threads
+    counts = [constant(each.count) for each in problem.program.scattered]
+    if None not in counts:
+        listing = min(listing, power_of_two(sum(count or 0 for count in counts)))
+    listing = max(listing, FEWEST_THREADS)
+    while mapping.rows > 1 and -(-total // mapping.rows) * pieces < device.multiprocessors:
         fewer = replace(mapping, rows=mapping.rows // 2)
-        if pieces == 1 and mapping.steps == 1 and 2 * mapping.threads <= WARP:
-            fewer = replace(fewer, threads=2 * mapping.threads)
-        if fewer.block_threads < FEWEST_THREADS:
-            break
+        if fewer.block_threads < listing:
+            if _is_whole(problem.program):
+                break
+            threads = 2 * mapping.threads
+            fewer = replace(fewer, threads=threads, idle=threads - working)
         mapping = fewer
     groups = -(-total // mapping.rows)
     most = max(1, waves * RESIDENT * device.multiprocessors // pieces)

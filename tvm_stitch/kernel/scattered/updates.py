@@ -194,7 +194,7 @@ class Updates:
                 ) -> None:
                     writer.store(tile, first + lane, view[start + lane])
 
-                there = None if updates is None else updates[near] >= 0
+                there = self.position.works if updates is None else updates[near] >= 0
                 with writer.when(all_of(there, exists)):
                     vector_copy(writer, dtype, vector, move)
         return tile
