@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from check import check, cuda_of, the_kernel
+from check import check, cuda_of, schedule_of, the_kernel
 from tvm import relax
 from tvm.relax import op
 from zoo import graph_of
@@ -35,6 +35,15 @@ def aggregated(nodes, edges, columns, dtype="float32"):
 def test_rows_that_memory_names_are_added(nodes, edges, columns, dtype):
     """Of some nodes there are edges to compare, of others too few, or too many for their row."""
     check(aggregated(nodes, edges, columns, dtype), kernels=1)
+
+
+@pytest.mark.slow
+def test_a_graph_of_many_edges():
+    """As the model chooses: all blocks of a device sort out the edges."""
+    case = aggregated(3000, 40000, 64)
+    (mapping,) = schedule_of(the_kernel(case.module)).parts
+    assert (mapping.partitioned, mapping.blocks) == (True, 132)
+    check(case, kernels=1, orders=2)
 
 
 @pytest.mark.parametrize(("columns", "width"), [(64, 4), (66, 2)])

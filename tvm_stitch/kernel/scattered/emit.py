@@ -2,16 +2,16 @@
 
 In: a Program with scattered sums and its Mapping. Writes TIR into a Writer. Decides nothing.
 
-A block lists the updates of all its rows first (update_list). Then it takes a few rows at a time:
-the threads of a row add up what the list has for it, some updates on their way at once. Rows that
-many indices name are shared by all threads of the block, whose sums are combined in shared memory.
-What follows is emitted as of any rows, with the sums as an input that is at hand.
+A block lists the updates of all its rows first (update_list), or of as many as there is room for.
+Then it takes a few rows at a time: the threads of a row add up what the list has for it, some
+updates on their way at once. Rows that many indices name are shared by all threads of the block,
+idle ones as well, whose sums are combined in shared memory. What follows is emitted as of any rows,
+with the sums as an input that is at hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -32,6 +32,7 @@ from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.row_state import NextRow
 from tvm_stitch.kernel.scattered.indices import IN_CUDA
 from tvm_stitch.kernel.scattered.layout import list_layouts
+from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.update_list import UpdateList
 from tvm_stitch.kernel.scattered.updates import Updates
@@ -227,7 +228,9 @@ class _Sum:
         first, last = self.list.first(first_row + row), self.list.last(first_row + row)
         updates, groups = self.updates, self.groups
         if mapping.idle:  # these have columns here, as if there were more rows
-            shared = replace(mapping, threads=mapping.working, rows=groups, idle=0)
+            shared = Scattered(
+                mapping.working, groups, mapping.vector, mapping.steps, mapping.blocks
+            )
             place = Position(self.part.program.space, shared, self.part.place, int64(0))
             updates = Updates(self.part.beside(place), self.wanted, self.dtype)
         each = tirx.floordiv(last - first + (groups - 1), groups)
