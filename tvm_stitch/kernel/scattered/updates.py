@@ -23,6 +23,7 @@ from tvm_stitch.kernel.codegen.tir_builder import (
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
@@ -58,6 +59,10 @@ class Fetched:
 
 def fetched(wanted: ScatteredSum) -> tuple[Fetched, ...]:
     """The reads of rows as long as the table's: an update's own, those of a number that it has."""
+    return remembered(wanted.stage, fetched, lambda: _fetched(wanted))
+
+
+def _fetched(wanted: ScatteredSum) -> tuple[Fetched, ...]:
     stage = wanted.stage
     axes = stage.axes[wanted.depth :]
     own = flatten(axes, stage.extents[wanted.depth :])
