@@ -36,7 +36,7 @@ ANSWERS = {
     "asynchronous copies": ("kernel/rows/emit_async_copy.py", "def start_copies("),
     "length known at run time": ("kernel/codegen/length_dispatch.py", "def dispatch("),
     "computed again": ("kernel/analysis/keep_or_recompute.py", "def plan_phases("),
-    "shuffles": ("kernel/codegen/warp_shuffle.py", "__shfl_"),
+    "shuffles": ("kernel/codegen/warp_shuffle.py", "__shfl_xor_sync"),
     "budget of shared memory": ("kernel/footprint.py", "def footprint_of("),
 }
 

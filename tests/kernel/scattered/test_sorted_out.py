@@ -17,7 +17,7 @@ from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.scattered import layout
+from tvm_stitch.kernel.scattered import layout, sorting
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.verify import rounded, stitched_for_cpu
 
@@ -82,8 +82,11 @@ def test_all_may_go_to_one_row(monkeypatch, count, dtype):
 
 
 @pytest.mark.spread(3)
+@pytest.mark.parametrize("longest", [sorting.LONGEST_COMPARED, 128])
 @pytest.mark.parametrize("mapping", [SORTED_OUT, SCANNED, IDLE])
-def test_some_rows_have_many_updates(monkeypatch, mapping):
+def test_some_rows_have_many_updates(monkeypatch, mapping, longest):
+    """They are compared with each other, or sorted by a network each."""
+    monkeypatch.setattr(sorting, "LONGEST_COMPARED", longest)
     by(monkeypatch, mapping)
     many = np.repeat([3, 9, 90], 200)
     check(sums(100, np.random.default_rng(5).permutation([*many, *random(100, 90)])), kernels=1)
@@ -157,9 +160,10 @@ def test_two_sums_are_sorted_out_before_one_barrier(monkeypatch):
     assert cuda_of(the_kernel(case.module)).count("grid_sync();") == 1
 
 
-@pytest.mark.parametrize("often", [0, 200])
-def test_sums_are_the_same_however_updates_are_found(monkeypatch, often):
+@pytest.mark.parametrize(("often", "longest"), [(0, 1024), (200, 1024), (200, 128)])
+def test_sums_are_the_same_however_updates_are_found(monkeypatch, often, longest):
     """To the bit, in whatever order threads come; updates of all magnitudes do not commute."""
+    monkeypatch.setattr(sorting, "LONGEST_COMPARED", longest)
     indices = [*np.repeat([3, 20], often), *random(33, 900 - 2 * often)]
     case = sums(33, np.random.default_rng(5).permutation(indices))
     at, updates, table = rounded(case.module, case.arrays)

@@ -74,7 +74,6 @@ __device__ __forceinline__ void {name}_starts(int* first, int* last, int* sums, 
   __syncthreads();
 }}
 """
-# Of a row that has more than 128 entries, a network is faster than comparing each with all.
 _SORT = """
 __device__ __forceinline__ void {name}(
     void* listed, void* ends, void* sums, int room, int rows, int bits) {{
@@ -91,7 +90,7 @@ __device__ __forceinline__ void {name}(
   for (int at = threadIdx.x; at < count; at += blockDim.x) {{
     most = max(most, atomicAdd(last + (int)(entries[at] >> bits), 1));
   }}
-  bool is_long = __syncthreads_or(most >= 128);
+  bool is_long = __syncthreads_or(most >= LONGEST);
   {name}_starts(first, last, (int*)sums, rows);
   {type}* by_row = entries + room / 2;
   for (int at = threadIdx.x; at < count; at += blockDim.x) {{
@@ -102,7 +101,7 @@ __device__ __forceinline__ void {name}(
   for (int at = threadIdx.x; at < count; at += blockDim.x) {{
     {type} own = by_row[at];
     int row = own >> bits, start = first[row], end = last[row], place = at;
-    if (end - start <= 128) {{
+    if (end - start <= LONGEST) {{
       place = start;
       #pragma unroll 4
       for (int other = start; other < end; ++other) place += by_row[other] < own;
@@ -112,7 +111,7 @@ __device__ __forceinline__ void {name}(
   if (!is_long) return;
   for (int group = 0; group < rows; group += 32) {{
     int row = group + threadIdx.x % 32;
-    unsigned votes = __ballot_sync(0xffffffffu, row < rows && last[row] - first[row] > 128);
+    unsigned votes = __ballot_sync(0xffffffffu, row < rows && last[row] - first[row] > LONGEST);
     for (int bit = 0; bit < 32; ++bit) {{
       if (!(votes >> bit & 1)) continue;
       __syncthreads();
@@ -121,4 +120,13 @@ __device__ __forceinline__ void {name}(
   }}
 }}
 """
-SORT = _NETWORK + _RANGES + _STARTS + _SORT
+# Entries of a row, beyond which a network is faster than comparing each with all. On an H200 sums
+# of 32768 rows of 1024 for 200 words, 164 entries each, took 432 us with a network for each row,
+# one after the other: steps that wait for each other, where comparisons are 26 of each thread.
+LONGEST_COMPARED = 1024
+
+
+def sort_source() -> str:
+    """The functions, of which the last is called."""
+    source = _NETWORK + _RANGES + _STARTS + _SORT
+    return source.replace("LONGEST", str(LONGEST_COMPARED))

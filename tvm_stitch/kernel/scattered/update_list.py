@@ -16,7 +16,7 @@ from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.indices import Indices, int32
 from tvm_stitch.kernel.scattered.layout import WORD_BYTES, ListLayout
-from tvm_stitch.kernel.scattered.sorting import SORT
+from tvm_stitch.kernel.scattered.sorting import sort_source
 from tvm_stitch.kernel.scattered.sources import Partition, Room, Scan, Source
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, as_int64, constant, item_bytes
@@ -108,4 +108,4 @@ class UpdateList:
         sizes = [int32(each) for each in (layout.room, layout.rows, layout.bits)]
         places = (self.entries, 0), (self.ranges, 0), (self.ranges, layout.sums)
         first = [buffer.ptr_to([int64(at)]) for buffer, at in places]
-        self.indices.call("sort", SORT, *first, *sizes, type=layout.dtype)
+        self.indices.call("sort", sort_source(), *first, *sizes, type=layout.dtype)

@@ -37,9 +37,9 @@ BEAM = 2  # of the sets grown from a reduction or an output, how many go on grow
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
 # Of large sets fewer: the sum of the sizes of one set's halves is at most this.
 MOST_CUT = 512
-# And at how many of all of its edges if it takes so many times what its bytes do: it may compute
-# values again for each of their readers, where what flows says nothing. One kernel of a KAN's
-# splines took 70 us on an H200; two are planned at 37 where it is at 49.
+# And at how many of all of its edges if it computes for so many times what its bytes take: it may
+# compute values again for each of their readers, where what flows says nothing. One kernel of a
+# KAN's splines took 70 us on an H200; two are planned at 37 where it is at 49.
 EVENLY, COMPUTED = 8, 3
 # The sum of the sizes of all sets that are cut off and grown in a region.
 EFFORT = 2000
@@ -279,7 +279,7 @@ class _Search:
             halves.append((size, first))
         size = nodes.bit_count()
         tried = [half for _, half in sorted(halves)[: min(CUTS, max(1, MOST_CUT // size))]]
-        if whole.cost_us > COMPUTED * self._least_us(nodes, whole.outputs):
+        if self._computes_much(whole):
             step = max(1, len(halves) // EVENLY)
             tried += [half for _, half in halves[step - 1 :: step][:EVENLY]]
         for half in dict.fromkeys(tried):
@@ -288,6 +288,13 @@ class _Search:
             costs = [found.cost_us for found in map(self._stitched, both) if found is not None]
             if len(costs) == 2 and sum(costs) + self.options.launch_us < whole.cost_us:
                 yield from map(self.region.without_views, both)
+
+    def _computes_much(self, verdict: Verdict) -> bool:
+        """Whether instructions take a kernel longer than its bytes and other launches would."""
+        least = verdict.kernel.least(self.judge.bounds.likely)
+        if least is None:
+            return False
+        return least.work_us > COMPUTED * least.memory_us + 2 * self.options.launch_us
 
     def _atoms_of(self, nodes: Nodes) -> list[Nodes]:
         inside = [atom & nodes for atom in self.atoms if atom & nodes]
