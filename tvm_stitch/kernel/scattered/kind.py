@@ -49,10 +49,6 @@ PIECE_STEPS = 2
 SECTOR_ELEMENTS = 16  # of a piece, at least: of halves, what memory gives at least
 MOST_WAVES = 64  # of blocks, each of which has less rows and so less to list
 INDEX_BYTES = 8
-# Blocks do not sort out so few indices of longer rows for each other: then all are resident, and
-# few have the rows that many indices name. On an H200 32768 rows of 1024 bfloat16 for 50257 take
-# 62 us so and 82 with each looking through all; where they are for 200 of these 422 and 194.
-MOST_ROW_BYTES, MOST_SCANNED = 1024, 1 << 16
 LATE = Refused("sums of updates are needed behind a reduction alone")
 
 
@@ -90,20 +86,9 @@ def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[
     shared = replace(mapping, partitioned=True)
     own, other = (_listing(program, each) for each in (mapping, shared))
     threads = mapping.block_threads
-    is_less = other.us(threads, device) < own.us(threads, device)
-    if "global" in problem.schemes and is_less and not _is_few_and_long(problem):
+    if "global" in problem.schemes and other.us(threads, device) < own.us(threads, device):
         yield shared
     yield mapping
-
-
-def _is_few_and_long(problem: Problem[ScatteredProgram]) -> bool:
-    """Whether few indices send long rows, which are best added up by many blocks."""
-    scattered = problem.program.scattered
-    row_bytes = problem.columns * max(element_bytes(each.stage.output) for each in scattered)
-    return (
-        row_bytes > MOST_ROW_BYTES
-        and sum(constant(e.count) or 0 for e in scattered) <= MOST_SCANNED
-    )
 
 
 def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:
