@@ -126,7 +126,7 @@ def parted(function, *devices):
     with FakeTensorMode():
         graph = make_fx(function)(*(torch.empty(4, 8, device=each) for each in devices))
     support = Support(torch.device(devices[0]))
-    split(graph, lambda node: support.refused(node) is None, 2)
+    split(graph, support.accepts, 2)
     return [part for name, part in graph.named_children() if name.startswith(PREFIX)]
 
 

@@ -2,7 +2,9 @@
 
 import ctypes
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -49,6 +51,22 @@ def stand_in(
         shim.use_found(shim.load())
         yield Seen(library)
     shim.use_found(shim.load())
+
+
+def made_by_threads(count: Callable[[], object], run: Callable[[], object]) -> bool:
+    """Whether each of many threads makes what is counted, one after the other.
+
+    The system ends a thread some time after it was joined: one of several comes later.
+    """
+    for _ in range(100):
+        before = count()
+        other = threading.Thread(target=run)
+        other.start()
+        other.join()
+        if count() == before:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 class Seen:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-import time
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from library_stand_in import NATIVE, stand_in
+from library_stand_in import NATIVE, made_by_threads, stand_in
 
 from tvm_stitch.library import locate, shim
 from tvm_stitch.library.convolution import DATA, FORWARD, WEIGHT, Convolution, decoded
@@ -149,20 +149,10 @@ def test_an_engine_is_chosen_once_for_each_convolution_and_thread(seen):
 
 
 def test_a_thread_has_what_one_before_has_left(seen):
-    """The system ends a thread some time after it was joined: one of several comes later."""
-    made = []
     convolution = of(padding=(1, 2))
     arrays, extents = case(convolution, "float32")
-    for _ in range(100):
-        before = seen.planned, seen.created
-        other = threading.Thread(target=call, args=(convolution, arrays, extents, "float32"))
-        other.start()
-        other.join()
-        made.append((seen.planned, seen.created) != before)
-        if not made[-1]:
-            break
-        time.sleep(0.01)
-    assert not made[-1]
+    run = partial(call, convolution, arrays, extents, "float32")
+    assert not made_by_threads(lambda: (seen.planned, seen.created), run)
 
 
 def test_engines_are_reproducible_and_float32_is_tf32_on_request(seen):

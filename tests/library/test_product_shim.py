@@ -1,14 +1,14 @@
 """The shim multiplies what it is told to, and says what is wrong: against a stand-in library."""
 
 import threading
-import time
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from library_stand_in import folder, stand_in
+from library_stand_in import folder, made_by_threads, stand_in
 
 from tvm_stitch.library import locate, shim
 
@@ -118,20 +118,10 @@ def test_an_algorithm_is_chosen_once_for_each_product_and_thread(seen):
 
 
 def test_a_thread_has_what_one_before_has_left(seen):
-    """The system ends a thread some time after it was joined: one of several comes later."""
-    made = []
     left, right = factors("float32", rows=11)
     multiply(left, right)
-    for _ in range(100):
-        before = seen.chosen, seen.created
-        other = threading.Thread(target=multiply, args=(left, right))
-        other.start()
-        other.join()
-        made.append((seen.chosen, seen.created) != before)
-        if not made[-1]:
-            break
-        time.sleep(0.01)
-    assert not made[-1]
+    run = partial(multiply, left, right)
+    assert not made_by_threads(lambda: (seen.chosen, seen.created), run)
 
 
 def test_partial_sums_stay_in_float32_and_workspace_is_what_it_is_given(seen):

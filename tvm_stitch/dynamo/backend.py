@@ -217,7 +217,7 @@ class GraphCompiler:
                 joint.graph = with_channels_last(joint.graph, TRAINED)
             with_offsets(joint.graph)
             support = self._support(device, BACKWARD)
-            with_shapes_alone(joint.graph, lambda node: support.refused(node) is None)
+            with_shapes_alone(joint.graph, support.accepts)
             self._take_biases(joint.graph, support)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
@@ -250,12 +250,12 @@ class GraphCompiler:
         if kind == INFERENCE:
             if self._lays_out(device):  # of training that is the joint graph's
                 graph.graph = with_channels_last(graph.graph)
-            graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
+            graph.graph = with_rows_together(graph.graph, support.accepts)
             self._take_biases(graph.graph, support)
         if self.settings.device != LLVM:
             with_aligned_products(graph.graph)
         as_vectors(graph.graph)
-        by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
+        by_tensor(graph.graph, accepted=support.accepts)
         with_interpolations(graph.graph)
         with_filled(graph.graph)
         copies = Copies(graph.graph)
@@ -303,7 +303,7 @@ class GraphCompiler:
     def _take_biases(self, graph: fx.Graph, support: Support) -> None:
         """Biases of PyTorch's convolutions become ours; on CPUs its kernels add them themselves."""
         if self.settings.device != LLVM:
-            with_biases_apart(graph, lambda node: support.refused(node) is None)
+            with_biases_apart(graph, support.accepts)
 
     def _part(
         self, log: GraphLog, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]

@@ -111,6 +111,10 @@ class Support:
     device: torch.device
     libraries: Libraries = Libraries()
 
+    def accepts(self, node: fx.Node) -> bool:
+        """Whether a node is ours."""
+        return self.refused(node) is None
+
     def refused(self, node: fx.Node) -> Refused | None:
         """Why a node stays PyTorch's; None if it is ours."""
         if node.op != "call_function":

@@ -266,8 +266,8 @@ class _Way:
 
         Without products, where FuseOps computes the same again for many readers.
         """
-        found = ([self._kernel(each.default) for each in side] for side in (ours, theirs))
-        mine, merged = ([each for each in side if each is not None] for side in found)
+        default = ([e.default for e in side if e.default is not None] for side in (ours, theirs))
+        mine, merged = ([k for k in map(self._kernel, side) if k is not None] for side in default)
         groups = [each.group for each in ours if each.group is not None]
         products = sum(k.is_product for k in mine) + sum(each.holds_product for each in ours)
         theirs_products = sum(kernel.is_product for kernel in merged)
@@ -281,10 +281,10 @@ class _Way:
         theirs_us = sum(each.cost_us for each in merged) + launch * len(theirs)
         return ours_us < (MERGED_MARGIN if products else 1 / MERGED_MARGIN) * theirs_us
 
-    def _kernel(self, kernel: DefaultKernel | None) -> Kernel | None:
+    def _kernel(self, kernel: DefaultKernel) -> Kernel | None:
         """The kernel of ours that what TVM puts together becomes, if any."""
         try:
-            found = None if kernel is None else self._chooser.of_function(kernel.function())
+            found = self._chooser.of_function(kernel.function())
         except Exception:  # TVM does not merge them: then there is no such kernel
             return None
         return None if isinstance(found, Refused) else found

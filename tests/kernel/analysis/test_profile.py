@@ -96,14 +96,14 @@ def test_transposes_of_long_axes_read_lines_apart(rows, columns, lines):
     """Of short ones, neighbours read the same line: themselves, or vector by vector."""
     x = tensor(rows, columns)
     (phase,) = profile(program(x, topi.exp(topi.transpose(x)))).phases
-    assert (phase.gathers, phase.scattered) == ((4,), pytest.approx((lines - 1) / 31))
+    assert (phase.gathers, phase.uncoalesced) == ((4,), pytest.approx((lines - 1) / 31))
 
 
 def test_of_rows_nobody_knows_who_is_beside_a_thread():
     x, y = tensor(40, 500), tensor(1000, 40, name="y")
     products = te.compute(x.shape, lambda row, k: x[row, k] * y[2 * k, row], "products")
     phase, *_ = profile(program(x, y, topi.sum(products, axis=1))).phases
-    assert (phase.gathers, phase.scattered) == ((4,), 0)
+    assert (phase.gathers, phase.uncoalesced) == ((4,), 0)
 
 
 def test_a_slice_counts_what_it_reaches():

@@ -60,8 +60,10 @@ def gains(node: fx.Node, which: Dimensions = INFERRED) -> bool:
     What becomes a product reads its images where they lie.
     """
     weight, groups = _weight_and_groups(node)
-    by_channel = weight is not None and groups != 1 and weight.shape[1] == 1
-    if weight is None or weight.dim() - 2 not in (which.by_channel if by_channel else which.plain):
+    if weight is None:
+        return False
+    by_channel = groups != 1 and weight.shape[1] == 1
+    if weight.dim() - 2 not in (which.by_channel if by_channel else which.plain):
         return False
     if weight.dtype not in _HALVES and not (weight.dtype is torch.float32 and convolves_by_tf32()):
         return False

@@ -30,7 +30,7 @@ def with_filled(graph: fx.Graph) -> None:
     for target in _EMPTY:
         for empty in graph.find_nodes(op="call_function", target=target):
             for fill in [user for user in empty.users if _fills(user, empty)]:
-                _replace(graph, fill, empty.args[0])
+                _replace(graph, fill, empty.args[0], fill.args[1])
             if not empty.users:
                 graph.erase_node(empty)
     for lifted in graph.find_nodes(op="call_function", target=_LIFTED):
@@ -79,14 +79,12 @@ def _number(lifted: fx.Node) -> bool | int | float | None:
     return number if isinstance(number, (bool, int, float)) else None
 
 
-def _replace(
-    graph: fx.Graph, fill: fx.Node, size: object, number: bool | int | float | None = None
-) -> None:
+def _replace(graph: fx.Graph, fill: fx.Node, size: object, number: object) -> None:
     value = fill.meta["val"]
     with graph.inserting_before(fill):
         full = graph.call_function(
             _aten.full.default,
-            (size, fill.args[1] if number is None else number),
+            (size, number),
             {"dtype": value.dtype, "device": value.device},
         )
     with value.fake_mode:

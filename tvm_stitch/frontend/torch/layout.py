@@ -5,6 +5,7 @@ In: FakeTensors. Out: the order of dimensions in which a tensor is contiguous. M
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,14 @@ def channels_last(rank: int) -> Order:
 def has_channels_last(order: Order) -> bool:
     """Whether images or volumes that lie in this order have their channels innermost."""
     return len(order) in (4, 5) and order == channels_last(len(order))
+
+
+def row_by_row(places: Sequence[Any], extents: Sequence[Any]) -> Any:
+    """The number of the element at these places along some sides, the last the innermost."""
+    number, *others = places
+    for place, extent in zip(others, extents[1:], strict=True):
+        number = number * extent + place
+    return number
 
 
 def order_of(tensor: torch.Tensor) -> Order:

@@ -7,10 +7,11 @@ training hold them where forward keeps positions for backward. Must not know gra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import torch
+
+from tvm_stitch.frontend.torch.layout import row_by_row
 
 _aten = torch.ops.aten
 _LIBRARY = torch.library.Library("tvm_stitch", "DEF")
@@ -24,7 +25,7 @@ def _with_offsets(
     values, places = _POOLS[len(size)](x, size, stride, padding, 1, ceil)
     extents, first = x.shape[-len(size) :], _corners(places, stride, padding)
     offsets = [at - corner for at, corner in zip(_split(places, extents), first, strict=True)]
-    return values, _joined(offsets, size).to(torch.int8)
+    return values, row_by_row(offsets, size).to(torch.int8)
 
 
 def _backward(
@@ -38,7 +39,7 @@ def _backward(
 ) -> torch.Tensor:
     first = _corners(offsets, stride, padding)
     places = [at + corner for at, corner in zip(_split(offsets, size), first, strict=True)]
-    numbers = _joined(places, x.shape[-len(size) :])
+    numbers = row_by_row(places, x.shape[-len(size) :])
     found: torch.Tensor = _GRADIENTS[len(size)](
         gradient, x, size, stride, padding, 1, ceil, numbers
     )
@@ -64,12 +65,6 @@ def _split(numbers: torch.Tensor, extents: Sequence[int]) -> list[torch.Tensor]:
         places.append(numbers % extent)
         numbers = numbers // extent
     return [numbers, *reversed(places)]
-
-
-def _joined(places: Sequence[torch.Tensor], extents: Sequence[int]) -> torch.Tensor:
-    """The numbers that places along each side have."""
-    pairs = zip(places[1:], extents[1:], strict=True)
-    return reduce(lambda number, pair: number * pair[1] + pair[0], pairs, places[0])
 
 
 def _operators(sides: int) -> tuple[Any, Any]:

@@ -7,9 +7,11 @@ expression of ROW and COLUMN, and how that address moves along the columns. Must
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product, starmap
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -21,7 +23,7 @@ from tvm_stitch.kernel.ir.row_segments import axes_of_rows
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.guards import conjuncts, least_values, mentions, without
 from tvm_stitch.stages.indices import unflatten, with_offset
-from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.memoized import Answer, memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -106,27 +108,21 @@ class Address:
         return substitute(self.guard, {ROW: row, COLUMN: column})
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What was worked out for so many rows and columns, whatever is computed of them.
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """So many rows and columns, and what was worked out for them, whatever is computed of them.
 
     Sets of operators that grow ask the same of hundreds of programs, and so do windows,
     concatenations and stacks of tensors of many loads.
     """
 
     analyzer: Analyzer
-    vectors: dict[int, tuple[Analyzer, Var, Var]] = field(default_factory=dict)
-    uniform: dict[tuple[tvm_ffi.StructuralKey, int], bool] = field(default_factory=dict)
-    either: dict[tuple[tvm_ffi.StructuralKey, tvm_ffi.StructuralKey], bool] = field(
-        default_factory=dict
-    )
-    guards: dict[tvm_ffi.StructuralKey, Expr | None] = field(default_factory=dict)
-    indices: dict[tvm_ffi.StructuralKey, tuple[Expr, Stride]] = field(default_factory=dict)
+    memo: dict[Hashable, Any] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=MOST_SIZES)
-def _known_of(rows: int, columns: int) -> _Known:
-    return _Known(
+def _sizes_of(rows: int, columns: int) -> _Sizes:
+    return _Sizes(
         analyzer_of({ROW: tirx.IntImm("int64", rows), COLUMN: tirx.IntImm("int64", columns)})
     )
 
@@ -138,18 +134,22 @@ class Frame:
         self.program = program
 
     @cached_property
-    def _known(self) -> _Known:
+    def _sizes(self) -> _Sizes:
         """All programs of these sizes have it in common where the sizes are numbers."""
         space = self.program.space
         rows, columns = constant(space.rows), constant(space.columns)
         if rows is None or columns is None:
-            return _Known(analyzer_of({ROW: space.rows, COLUMN: space.columns}))
-        return _known_of(rows, columns)
+            return _Sizes(analyzer_of({ROW: space.rows, COLUMN: space.columns}))
+        return _sizes_of(rows, columns)
 
     @property
     def analyzer(self) -> Analyzer:
         """It knows how many rows and columns there are."""
-        return self._known.analyzer
+        return self._sizes.analyzer
+
+    def known(self, key: Hashable, find: Callable[[], Answer]) -> Answer:
+        """An answer about expressions of ROW and COLUMN, which the key names, and nothing else."""
+        return remembered(self._sizes, key, find)
 
     @property
     def symbolic(self) -> SymbolicAnalyzer | None:
@@ -201,22 +201,24 @@ class Frame:
 
     def _index(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> tuple[Expr, Stride]:
         """Where a load goes, and how that moves along the columns."""
-        place = substitute(read.place, axes) if self.symbolic is None else None
-        index = self._place(stage, read, axes) if place is None else place
-        key = tvm_ffi.StructuralKey(index)
-        if key not in self._known.indices:
-            index = index if place is None else self.analyzer.simplify(place)
-            self._known.indices[key] = index, self._stride(index)
-        return self._known.indices[key]
+        is_symbolic = self.symbolic is not None
+        place = self._place(stage, read, axes) if is_symbolic else substitute(read.place, axes)
+
+        def find() -> tuple[Expr, Stride]:
+            index = place if is_symbolic else self.analyzer.simplify(place)
+            return index, self._stride(index)
+
+        return self.known(("index", tvm_ffi.StructuralKey(place)), find)
 
     def _guard(self, condition: Expr) -> Expr | None:
         """A condition in terms of ROW and COLUMN, as simple as it is; None: it always holds."""
-        key = tvm_ffi.StructuralKey(condition)
-        if key not in self._known.guards:
+
+        def find() -> Expr | None:
             found = self.analyzer.simplify(condition)
-            simple = None if constant(found) == 1 else map(self._of_row, conjuncts(found))
-            self._known.guards[key] = None if simple is None else tirx.all(*simple)
-        return self._known.guards[key]
+            holds = constant(found) == 1
+            return None if holds else tirx.all(*map(self._of_row, conjuncts(found)))
+
+        return self.known(("guard", tvm_ffi.StructuralKey(condition)), find)
 
     def _of_row(self, condition: Expr) -> Expr:
         """A condition without the column where the row alone decides."""
@@ -298,10 +300,8 @@ class Frame:
             return self.uniform(condition.a, vector) and self.uniform(condition.b, vector)
         if isinstance(condition, tirx.Not):
             return self.uniform(condition.a, vector)
-        key = tvm_ffi.StructuralKey(condition), vector
-        if key not in self._known.uniform:
-            self._known.uniform[key] = self._is_uniform(condition, vector)
-        return self._known.uniform[key]
+        key = "uniform", tvm_ffi.StructuralKey(condition), vector
+        return self.known(key, lambda: self._is_uniform(condition, vector))
 
     def _is_uniform(self, condition: Expr, vector: int) -> bool:
         if find_reads(condition):
@@ -325,17 +325,13 @@ class Frame:
 
     def _always_either(self, condition: Expr, other: Expr) -> bool:
         """Whether one of two conditions holds everywhere."""
-        key = tvm_ffi.StructuralKey(condition), tvm_ffi.StructuralKey(other)
-        if key not in self._known.either:
-            either = self.analyzer.simplify(tirx.any(condition, other))
-            self._known.either[key] = constant(either) == 1
-        return self._known.either[key]
+        key = "either", tvm_ffi.StructuralKey(condition), tvm_ffi.StructuralKey(other)
+        either = tirx.any(condition, other)
+        return self.known(key, lambda: constant(self.analyzer.simplify(either)) == 1)
 
     def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""
-        if vector not in self._known.vectors:
-            self._known.vectors[vector] = self._vector_of(vector)
-        return self._known.vectors[vector]
+        return self.known(("vector", vector), lambda: self._vector_of(vector))
 
     def _vector_of(self, vector: int) -> tuple[Analyzer, Var, Var]:
         quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")

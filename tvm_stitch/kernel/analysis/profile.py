@@ -55,7 +55,7 @@ class PhaseProfile:
     again: tuple[int, ...] = ()  # the same tensors, which an earlier phase has read but not kept
     along: tuple[int, ...] = ()  # loads of what rows share: weights, slices, repeated values
     gathers: tuple[int, ...] = ()  # loads from anywhere
-    scattered: float = 0.0  # of these, as many as have a line of memory to themselves
+    uncoalesced: float = 0.0  # of these, as many as have a line of memory to themselves
     writes: tuple[int, ...] = ()
     from_kept: int = 0  # values that an earlier phase has kept
     to_kept: int = 0
@@ -146,7 +146,7 @@ class _Loads:
 
     single: tuple[tuple[Stride, int], ...]  # stride and bytes of an element
     strided: tuple[VectorLoad, ...]
-    scattered: float
+    uncoalesced: float
 
 
 def _loads(program: Program, stage: Stage) -> _Loads:
@@ -163,14 +163,14 @@ def _loads(program: Program, stage: Stage) -> _Loads:
         single = [each for each in found if each.key not in served]
         sizes = tuple((each.stride, element_bytes(each.buffer)) for each in single)
         gathers = [each for each in single if each.stride is Stride.GATHER]
-        scattered = 0.0 if has_rows else sum(_scattered(frame, each) for each in gathers)
-        return _Loads(sizes, tuple(strided), scattered)
+        uncoalesced = 0.0 if has_rows else sum(_uncoalesced(frame, each) for each in gathers)
+        return _Loads(sizes, tuple(strided), uncoalesced)
 
     has_rows = program.reduces or constant(program.space.rows) != 1
     return remembered(stage, ("strides", program.space.key, has_rows), find)
 
 
-def _scattered(frame: Frame, address: Address) -> float:
+def _uncoalesced(frame: Frame, address: Address) -> float:
     """The share of neighbours that read a line of their own, alone or vector by vector."""
     columns = constant(frame.program.space.columns) or 0
     first, item = columns // 2 // LANES * LANES, element_bytes(address.buffer)
@@ -186,7 +186,11 @@ def _scattered(frame: Frame, address: Address) -> float:
             found.add(distance * item // LINE_BYTES)
         return len(found)
 
-    return (min(map(lines, (1, LANES))) - 1) / (NEIGHBOURS - 1)
+    def share() -> float:
+        return (min(map(lines, (1, LANES))) - 1) / (NEIGHBOURS - 1)
+
+    key = "uncoalesced", tvm_ffi.StructuralKey(address.index), item
+    return frame.known(key, share)
 
 
 def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var, int]]:
@@ -203,12 +207,12 @@ def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var,
 def _phase(phase: Phase, program: Program) -> PhaseProfile:
     along: list[int] = []
     gathers: list[int] = []
-    operations = specials = scattered = 0.0
+    operations = specials = uncoalesced = 0.0
     for stage in phase.computed:
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
         loads = _loads(program, stage)
-        scattered += loads.scattered
+        uncoalesced += loads.uncoalesced
         for stride, size in loads.single:
             if stride is not Stride.UNIFORM:
                 (gathers if stride is Stride.GATHER else along).append(size)
@@ -222,7 +226,7 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
         again=sizes(phase.again),
         along=tuple(along),
         gathers=tuple(gathers),
-        scattered=scattered,
+        uncoalesced=uncoalesced,
         writes=sizes(phase.stores),
         from_kept=len(phase.held),
         to_kept=len(phase.keeps),

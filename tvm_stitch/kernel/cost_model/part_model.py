@@ -53,7 +53,7 @@ class Demand:
                 phase,
                 reads=(*phase.reads, *phase.gathers),
                 gathers=(),
-                scattered=0.0,
+                uncoalesced=0.0,
                 from_kept=phase.from_kept + len(phase.gathers),
                 to_kept=phase.to_kept + len(phase.gathers),
             )
@@ -136,7 +136,7 @@ class Demand:
         # Of neighbours that read lines apart the L1 looks up one a cycle, in which all lanes work.
         # An H200 takes 143.7 us for 33.6 million such loads, 252000 cycles of a multiprocessor for
         # its 254000: bilinear interpolation of 512 x 64 x 64 by 2, written with channels last.
-        each += self.device.lanes * sum(phase.scattered for phase in self.phases)
+        each += self.device.lanes * sum(phase.uncoalesced for phase in self.phases)
         return each * covered
 
     @cached_property

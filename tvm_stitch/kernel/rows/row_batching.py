@@ -20,10 +20,10 @@ from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.stages.stage import constant
 
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
-# Where rows read as many lines beside their own as a convolution does, a block has neighbours, up
-# to so many threads of them: what several read is in the L1. Four rows of 1024 channels behind 31
-# taps ask the L2 for 34 lines where they asked for 124; worked out, not measured.
-NEIGHBOURS, NEIGHBOUR_THREADS = 4, 512
+# Where rows read more lines than so many beside their own, as behind a convolution, a block has
+# neighbours, up to so many threads of them: what several read is in the L1. Four rows of 1024
+# channels behind 31 taps ask the L2 for 34 lines where they asked for 124: worked out.
+FEW_LINES, NEIGHBOURS, NEIGHBOUR_THREADS = 6, 4, 512
 # Bytes of short rows that a thread loads before it waits for the first of them, by taking several
 # rows at once. Little's law: an H200's memory gives each of 132 multiprocessors 36 bytes a
 # nanosecond, so at 1.5 microseconds under load some 50 KB of each must always be on their way.
@@ -58,7 +58,7 @@ def rows_of_block(program: Program, threads: int, device: Device) -> int:
     """How many rows of so many threads a block has; fewer where the device would be idle."""
     rows, blocks = max(1, BLOCK_THREADS // threads), 2 * device.multiprocessors
     beside = min(NEIGHBOURS, NEIGHBOUR_THREADS // threads)
-    if beside > rows and lines_read(program) > MOST_AHEAD:
+    if beside > rows and lines_read(program) > FEW_LINES:
         rows, blocks = beside, device.multiprocessors
     total = program.rows_expected
     fewest = max(1, WARP // threads)

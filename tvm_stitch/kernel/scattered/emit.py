@@ -12,6 +12,7 @@ with the sums as an input that is at hand.
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -31,7 +32,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.row_state import NextRow
 from tvm_stitch.kernel.scattered.indices import IN_CUDA
-from tvm_stitch.kernel.scattered.layout import list_layouts
+from tvm_stitch.kernel.scattered.layout import ListLayout, list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.update_list import UpdateList
@@ -74,13 +75,12 @@ def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
 
 def workspace(program: ScatteredProgram, mapping: Mapping) -> Var | None:
     """Room for what blocks sort out of the indices for each other, in words of 32 bits."""
-    size = _places(program.scattered, program, mapping)[-1]
+    size = _places(list_layouts(program.scattered, program.space, mapping))[-1]
     return tirx.decl_buffer((size,), "int32", "workspace") if size else None
 
 
-def _places(scattered: tuple[ScatteredSum, ...], program: Program, mapping: Mapping) -> list[int]:
+def _places(layouts: Sequence[ListLayout]) -> list[int]:
     """Where each sum has its own in the workspace, and where the last ends."""
-    layouts = list_layouts(scattered, program.space, mapping)
     return [0, *accumulate(each.words for each in layouts)]
 
 
@@ -96,14 +96,8 @@ class _Scattered(IteratedPart):
     ) -> None:
         super().__init__(program, mapping, place)
         layouts = list_layouts(scattered, program.space, mapping)
-        self.lists = [
-            UpdateList(*own, mapping, place, at)
-            for own, at in zip(
-                zip(scattered, layouts, strict=True),
-                _places(scattered, program, mapping),
-                strict=False,
-            )
-        ]
+        own = zip(scattered, layouts, _places(layouts)[:-1], strict=True)
+        self.lists = [UpdateList(wanted, layout, mapping, place, at) for wanted, layout, at in own]
 
     def emit(self) -> Expr:
         """The lists, then the rows; or one list after the other, each with its rows."""
@@ -112,12 +106,13 @@ class _Scattered(IteratedPart):
             partition.sort_out()
         if partitions:
             self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
-        listed = self.lists[0].layout.listed if self.lists else 0
-        if not self.lists or self.lists[0].layout.lists == 1:
+        layout = self.lists[0].layout
+        if layout.lists == 1:
             for each in self.lists:
                 each.fill()
             return super().emit()
         iterations = self._iterations()
+        listed = layout.listed
         lists = tirx.floordiv(iterations + (listed - 1), listed)
         with self.writer.serial(lists, "list") as number:
             first = number * listed

@@ -106,7 +106,6 @@ class _Search:
         self.left = EFFORT
         self.atoms = find_atoms(region)
         self.found: dict[Key, Candidate] = {}
-        self._ends: list[Nodes] = []  # what products' kernels can end with
 
     def run(self) -> Candidates:
         """Collect from all sources."""
@@ -118,12 +117,14 @@ class _Search:
             )
         ]
         sets = [nodes for nodes in sets if self._stitched(nodes)]
-        self._end_products(sets)
+        ends = self._end_products()
+        if self.options.solver != "greedy":
+            self._without_ends(sets, ends)
         greedy = self._greedy(sets)
         if self.options.solver != "greedy" and not self.deadline.is_over:
             self._tried()
             halves = [half for nodes in self._in_time(sets) for half in self._cut(nodes)]
-            self._without_ends(halves)
+            self._without_ends(halves, ends)
             self._grow(sets)
             if not self.options.partition:
                 self._duplicate([*sets, *dict.fromkeys(halves)])
@@ -142,8 +143,8 @@ class _Search:
                 cost = kernel.cost_us + self.options.launch_us
                 self._add(0, (), Way.PRODUCT, cost, product=number)
 
-    def _end_products(self, sets: Sequence[Nodes]) -> None:
-        """What products' kernels can end with, and what it leaves of the sets."""
+    def _end_products(self) -> list[Nodes]:
+        """What products' kernels can end with, one of them or several."""
         ends: dict[int, list[Nodes]] = {}
         for epilogue in epilogues(self.region, self.judge):
             why = f"an epilogue of {epilogue.product}, whose kernel ends with it"
@@ -157,15 +158,15 @@ class _Search:
                     epilogue.nodes, verdict.outputs, Way.PRODUCT, cost, verdict, why,
                     product=epilogue.number,
                 )  # fmt: skip
-        self._ends = [nodes for each in ends.values() for nodes in each]
+        taken = [nodes for each in ends.values() for nodes in each]
         # Of several products each may take its part: all the least, or all the most.
-        self._ends += [reduce(or_, (each[place] for each in ends.values()), 0) for place in (0, -1)]
-        self._without_ends(sets if self.options.solver != "greedy" else ())
+        taken += [reduce(or_, (each[place] for each in ends.values()), 0) for place in (0, -1)]
+        return taken
 
-    def _without_ends(self, sets: Sequence[Nodes]) -> None:
+    def _without_ends(self, sets: Sequence[Nodes], ends: Sequence[Nodes]) -> None:
         """What is left of sets if products' kernels end with the rest."""
         for nodes in self._in_time(sets):
-            for part in self._ends:
+            for part in ends:
                 self._stitched(nodes & ~part if nodes & part else 0)
 
     def _in_time(self, items: Sequence[Item]) -> Iterator[Item]:

@@ -15,6 +15,7 @@ from tvm import tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Dim, Expr, dims, dtype, is_float, rank
+from tvm_stitch.frontend.torch.layout import row_by_row
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN, Windows
 
 
@@ -79,18 +80,11 @@ class Window:
 
     def number(self, at: Sequence[Any]) -> Any:
         """Of the element at a position, in its plane or volume."""
-        return self._flat(at[self._axes], self._extents)
+        return row_by_row(at[self._axes], self._extents)
 
     def number_within(self, offsets: Sequence[Any]) -> Any:
         """Of the element so far from the first along each side, in its window."""
-        return self._flat(offsets, [side.size for side in self._sides])
-
-    @staticmethod
-    def _flat(places: Sequence[Any], extents: Sequence[Dim]) -> Any:
-        number, *others = places
-        for place, extent in zip(others, extents[1:], strict=True):
-            number = number * extent + place
-        return number
+        return row_by_row(offsets, [side.size for side in self._sides])
 
     def places(self, at: Sequence[Any]) -> Iterator[tuple[Any, list[Any], Any]]:
         """Whether it is there, where it is, and its number in the plane; of each element."""
