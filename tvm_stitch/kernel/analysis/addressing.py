@@ -326,8 +326,11 @@ class Frame:
     def _always_either(self, condition: Expr, other: Expr) -> bool:
         """Whether one of two conditions holds everywhere."""
         key = "either", tvm_ffi.StructuralKey(condition), tvm_ffi.StructuralKey(other)
-        either = tirx.any(condition, other)
-        return self.known(key, lambda: constant(self.analyzer.simplify(either)) == 1)
+
+        def find() -> bool:
+            return constant(self.analyzer.simplify(tirx.any(condition, other))) == 1
+
+        return self.known(key, find)
 
     def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""
