@@ -1,6 +1,8 @@
 """Tests lie in folders like those of what they test (CONTRIBUTING.md)."""
 
 import ast
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -69,6 +71,18 @@ def test_no_folder_of_tests_hides_that_a_library_is_missing():
     searched = [folder for folder in folders if not (folder / "__init__.py").exists()]
     names = {path.name for folder in searched for path in folder.iterdir()}
     assert not names & {"onnx", "torch"}
+
+
+def test_files_are_collected_where_there_is_no_pytorch():
+    """Their tests are skipped then: before anything is imported that needs it."""
+    without = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    flags = ["--collect-only", "--quiet", "--override-ini=addopts="]
+    paths = [path for path in (TESTS / each for each in FILES) if "torch" in path.read_text()]
+    found = subprocess.run(
+        [sys.executable, "-c", without, *flags, *map(str, paths)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout[-2000:]
 
 
 def test_no_folder_holds_more_than_one_can_take_in():

@@ -3,9 +3,10 @@
 import copy
 
 import pytest
-from training_steps import trained
 
 torch = pytest.importorskip("torch")
+
+from training_steps import trained  # noqa: E402
 
 from tvm_stitch.dynamo import backend  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
