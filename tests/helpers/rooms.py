@@ -12,7 +12,7 @@ MODULES = {
 # The rooms of the kernel, lowest first: each may import those on lines above it.
 KERNEL = (
     ("kernel.ir",),
-    ("kernel.codegen",),
+    ("kernel.codegen", "kernel.axis_order"),
     ("kernel.analysis",),
     ("kernel.rows",),
     (

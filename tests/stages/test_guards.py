@@ -6,7 +6,7 @@ import pytest
 from tvm import te, tirx, topi
 from tvm.sym import Analyzer
 
-from tvm_stitch.stages.guards import MOST_CONDITIONS, Guard, innermost
+from tvm_stitch.stages.guards import MOST_CONDITIONS, Guard, innermost, share
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import substitute
 
@@ -51,6 +51,20 @@ def test_intervals_hold_where_the_conditions_do(kind, negated):
     assert deep.depth > MOST_CONDITIONS >= short.depth
     for place in range(-1, 12):
         assert holds(deep.expr, place) == holds(short.expr, place), place
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_share_of_places_where_conditions_hold(kind, negated):
+    for numbers in ([5], [3, 5, 7, 6]):
+        guard = nested(kind, numbers, negated).expr
+        assert share(guard, {INDEX: 12}) * 12 == sum(holds(guard, place) for place in range(12))
+
+
+def test_the_share_of_what_is_not_known_is_all():
+    other, data = tirx.Var("j", "int64"), tirx.Var("k", "int64")
+    guard = tirx.all(number(3) > INDEX, other >= number(1), data < number(5), other > INDEX)
+    assert share(guard, {INDEX: 12, other: 4}) == 3 / 12 * 3 / 4
 
 
 def test_conditions_on_several_indices_stand_as_they_came():

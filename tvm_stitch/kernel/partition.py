@@ -11,12 +11,13 @@ from types import MappingProxyType
 
 from tvm_stitch.kernel.analysis.bounded_products import Limits, widened
 from tvm_stitch.kernel.analysis.kind import Made
+from tvm_stitch.kernel.axis_order.of_result import in_result_order
+from tvm_stitch.kernel.axis_order.of_source import in_source_order
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.placing import unit_reductions_as_elements
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import KINDS, kind_of
-from tvm_stitch.kernel.panels.source_order import in_source_order
 from tvm_stitch.kernel.shared_input import co_scheduled_programs
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
@@ -89,11 +90,24 @@ def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tupl
 
 
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
-    """The program of the kind that claims a stage, else of the most special one that is wanted."""
+    """The program of the kind that claims a stage, else of the most special one that is wanted.
+
+    Where there is none, that of the rows in the order of a transposed result.
+    """
     stages = unit_reductions_as_elements(stages)
     for kind in KINDS:
         if any(map(kind.claims, stages)):
             return kind.program(stages, outputs)
+    found = _best_made(stages, outputs)
+    if not found.is_supported:
+        turned = in_result_order(stages, outputs)
+        if not isinstance(turned, Refused):
+            other = _best_made(turned, outputs)
+            found = other if other.is_supported else found
+    return found.program
+
+
+def _best_made(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Made:
     general, *special = reversed(KINDS)
     found = _made(stages, general.program(stages, outputs))
     for kind in special:
@@ -102,7 +116,7 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
             # Of two that nobody takes, why it is not the special one says more.
             says_more = isinstance(made.program, Program) and not found.is_supported
             found = made if says_more or made.is_supported else found
-    return found.program
+    return found
 
 
 def _made(stages: tuple[Stage, ...], program: Program | Refused) -> Made:

@@ -7,7 +7,9 @@ takes minutes over a conjunction of hundreds. Must not know stages.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import tvm_ffi
@@ -98,6 +100,14 @@ class Within:
         both = self.both(other)
         return both is not None and not both.intervals
 
+    def size(self, extent: int) -> int:
+        """How many there are from 0 on, of so many."""
+        ends = [
+            (0 if first is None else max(first, 0), extent - 1 if last is None else last)
+            for first, last in self.intervals
+        ]
+        return sum(max(0, min(last, extent - 1) - first + 1) for first, last in ends)
+
     @property
     def expr(self) -> Expr:
         """As a condition."""
@@ -175,6 +185,16 @@ def least_values(guard: Expr) -> dict[Expr, int]:
         if found is not None and least is not None:
             values[found.index] = max(values.get(found.index, least), least)
     return values
+
+
+def share(guard: Expr, extents: Mapping[Expr, int]) -> float:
+    """Of how many values of some indices a condition holds, as far as it compares with numbers."""
+    known: dict[Expr, Within] = {}
+    for condition in conjuncts(guard):
+        own = within(condition)
+        if own is not None and own.index in extents:
+            known[own.index] = own.both(known.get(own.index)) or own
+    return prod(each.size(extents[index]) / extents[index] for index, each in known.items())
 
 
 def _largest(*ends: int | None) -> int | None:

@@ -9,8 +9,9 @@ from tvm import te, tirx, topi
 from zoo import layer_norm, softmax
 
 from tvm_stitch.graph.front.functions.erf import approximated
-from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions, rows_profile
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
 from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.ir.instructions import Instructions, instructions
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.stages.stage import Refused
 
@@ -117,7 +118,7 @@ def test_a_slice_counts_what_it_reaches():
 )
 def test_special_functions_are_told_from_plain_ones(make, special):
     (stage,) = program(x := tensor(64), make(x)).stages
-    assert instructions(stage)[1] == special
+    assert instructions(stage).special == special
 
 
 def test_a_gelu_takes_what_nvcc_makes_of_it():
@@ -126,19 +127,19 @@ def test_a_gelu_takes_what_nvcc_makes_of_it():
     x = tensor(64)
     erf = te.compute((64,), lambda i: approximated(x[i]), "erf")
     (stage,) = program(x, erf).stages
-    assert instructions(stage) == (11.0, 2.0)
+    assert instructions(stage) == Instructions(11.0, 2.0, 0.0)
 
 
 def test_a_product_and_its_sum_are_one_instruction():
     x, y = tensor(64), tensor(64, name="y")
     (stage,) = program(x, y, te.compute((64,), lambda i: x[i] * y[i] - x[i], "sum")).stages
-    assert instructions(stage) == (1.0, 0.0)
+    assert instructions(stage) == Instructions(1.0, 0.0, 0.0)
 
 
 def test_what_is_written_twice_is_computed_once():
     x, y = tensor(64), tensor(64, name="y")
     (stage,) = program(x, y, te.compute((64,), lambda i: (x[i] + y[i]) * (x[i] + y[i]))).stages
-    assert instructions(stage) == (2.0, 0.0)
+    assert instructions(stage) == Instructions(2.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(("inner", "plain"), [(False, 1.0), (True, 3.0)])
@@ -149,7 +150,35 @@ def test_a_guard_is_counted_where_lanes_have_their_own(inner, plain):
         return tirx.if_then_else((j if inner else i) >= 8, x[i, j] * x[i, j], 0.0)
 
     (stage,) = program(x, te.compute((64, 64), element, "sum")).stages
-    assert instructions(stage) == (plain, 0.0)
+    assert instructions(stage) == Instructions(plain, 0.0, avoided=8 / 64)
+
+
+def test_loads_of_a_branch_count_where_it_is_taken():
+    x, a = tensor(1024), te.placeholder((64, 8), "int32", "a")
+
+    def element(i, j):
+        shifted = [x[a[i, j] + n] for n in range(8)]
+        return tirx.if_then_else(j < 2, sum(shifted[:4]), sum(shifted[4:]))
+
+    chosen = te.compute((64, 8), element, "chosen")
+    phase, *_ = profile(program(x, a, topi.sum(chosen, axis=1))).phases
+    assert phase.gathers == (4,) * 4  # a quarter of one side's and three of the other's
+    stage, *_ = program(x, a, topi.sum(chosen, axis=1)).stages
+    assert instructions(stage).avoided > 0
+
+
+@pytest.mark.parametrize(("distance", "gathers"), [(1, 2), (2, 16)])
+def test_rows_that_load_side_by_side_share_sectors(distance, gathers):
+    """Of places that memory says, where what follows is the row's number among eight."""
+    x, a = tensor(1 << 16), te.placeholder((8, 8), "int64", "a")
+
+    def element(i, j):
+        place = a[tirx.floordiv(i, 8), j] * 16 + (tirx.floormod(i, 8) * distance).astype("int64")
+        return sum(x[place + 256 * n] for n in range(16))
+
+    found = te.compute((64, 8), element, "found")
+    phase, *_ = profile(program(x, a, topi.sum(found, axis=1))).phases
+    assert len(phase.gathers) == gathers
 
 
 def test_symbolic_sizes_have_the_profile_of_representative_ones():

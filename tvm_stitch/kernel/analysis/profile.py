@@ -6,9 +6,10 @@ back. Must not know threads, nor any device.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import tvm
@@ -16,35 +17,30 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.json_data import checked
-from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
+from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.instructions import instructions, sizes_of
 from tvm_stitch.kernel.ir.listing import Listing
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.guards import is_branch, mentions
-from tvm_stitch.stages.memoized import memoized_for_copies, remembered
-from tvm_stitch.stages.stage import Stage, Var, constant, dtype_of, element_bytes, handle
-from tvm_stitch.stages.visit import walked
+from tvm_stitch.stages.guards import share
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import (
+    Stage,
+    Var,
+    constant,
+    element_bytes,
+    substitute,
+)
 
-# Plain operations of one evaluation in float32 and in half precision, and special-function
-# operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
-# named is one plain operation; two halves share one.
-INSTRUCTIONS = {
-    "exp": (1, 8, 1), "log": (1, 8, 1), "exp2": (0, 8, 1), "log2": (0, 8, 1),
-    "tanh": (0, 2, 1), "sigmoid": (3, 20, 2), "sqrt": (0, 3, 1), "rsqrt": (0, 3, 1),
-    "sin": (1, 26, 1), "cos": (1, 26, 1), "tan": (2, 4, 3), "pow": (1, 3, 2),
-    "erf": (22, 24, 1), "Div": (1, 11, 1), "Max": (1, 3.5, 0), "Min": (1, 3.5, 0),
-    "Cast": (1, 1, 0), "FloorDiv": (4, 4, 0), "FloorMod": (5, 5, 0),
-}  # fmt: skip
-_OTHERS = (1, 0.5, 0)
 LANES = 8  # of vectors, where strided loads are told from gathers
 NEIGHBOURS, LINE_BYTES = 32, 128  # that load at once, and that come from memory together
-_FREE = ("Var", "IntImm", "FloatImm", "Op", "PrimType", "Array", "StringImm")
+SECTOR_BYTES = 32  # that memory gives at least
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,8 @@ class PhaseProfile:
     writes: tuple[int, ...] = ()
     from_kept: int = 0  # values that an earlier phase has kept
     to_kept: int = 0
-    operations: float = 0.0
+    operations: float = 0.0  # of all branches
+    avoided: float = 0.0  # of these, where a thread's neighbours take the same branch as it does
     specials: float = 0.0
     reductions: int = 0
 
@@ -142,7 +139,11 @@ def _profile(phases: Phases, extents: Extents) -> Profile:
 
 @dataclass(frozen=True, eq=False)
 class _Loads:
-    """A stage's loads of what is neither its own element nor a row's."""
+    """A stage's loads of what is neither its own element nor a row's.
+
+    Of those from anywhere as many as an element takes, of several branches' those of one, and one
+    for all neighbours that share a sector.
+    """
 
     single: tuple[tuple[Stride, int], ...]  # stride and bytes of an element
     strided: tuple[VectorLoad, ...]
@@ -161,13 +162,56 @@ def _loads(program: Program, stage: Stage) -> _Loads:
         strided = plan_loads(frame, apart, LANES)
         served = {address.key for load in strided for address in load.serves}
         single = [each for each in found if each.key not in served]
-        sizes = tuple((each.stride, element_bytes(each.buffer)) for each in single)
-        gathers = [each for each in single if each.stride is Stride.GATHER]
-        uncoalesced = 0.0 if has_rows else sum(_uncoalesced(frame, each) for each in gathers)
-        return _Loads(sizes, tuple(strided), uncoalesced)
+        gathers = [(each, _share(stage, each)) for each in single if each.stride is Stride.GATHER]
+        taken: dict[int, float] = defaultdict(float)
+        for each, part in gathers:
+            taken[element_bytes(each.buffer)] += part / _together(frame, each)
+        sizes = [(Stride.GATHER, size) for size, n in taken.items() for _ in range(ceil(n))]
+        sizes += [
+            (each.stride, element_bytes(each.buffer))
+            for each in single
+            if each.stride is not Stride.GATHER
+        ]
+        uncoalesced = 0.0
+        if not has_rows:
+            uncoalesced = sum(part * _uncoalesced(frame, each) for each, part in gathers)
+        return _Loads(tuple(sizes), tuple(strided), uncoalesced)
 
     has_rows = program.reduces or constant(program.space.rows) != 1
     return remembered(stage, ("strides", program.space.key, has_rows), find)
+
+
+def _share(stage: Stage, address: Address) -> float:
+    """Of how many elements a load is taken, as far as the branch that it is in says so."""
+    guard = None if address.origin is None else address.origin[1].guard
+    if guard is None:
+        return 1.0
+    return share(guard, sizes_of(stage))
+
+
+def _together(frame: Frame, address: Address) -> int:
+    """How many neighbouring rows load side by side what memory says where: channels of a place.
+
+    Of short rows, of which a warp has that many.
+    """
+    columns = constant(frame.program.space.columns)
+    if not address.from_memory or columns is None or columns > NEIGHBOURS:
+        return 1
+    rows = SECTOR_BYTES // element_bytes(address.buffer)
+
+    def find() -> int:
+        first, lane = tirx.Var("first", "int64"), tirx.Var("lane", "int64")
+        analyzer = frame.analyzer.clone()
+        analyzer.bind(lane, tvm.ir.Range(0, rows))
+        analyzer.bind(
+            first, tvm.ir.Range(0, max(1, (constant(frame.program.space.rows) or 0) // rows))
+        )
+        start = substitute(address.index, {ROW: first * rows})
+        moved = substitute(address.index, {ROW: first * rows + lane})
+        found = analyzer.simplify(moved - start)
+        return rows if tvm_ffi.structural_equal(found, lane) else 1
+
+    return frame.known(("together", tvm_ffi.StructuralKey(address.index), rows), find)
 
 
 def _uncoalesced(frame: Frame, address: Address) -> float:
@@ -207,10 +251,9 @@ def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var,
 def _phase(phase: Phase, program: Program) -> PhaseProfile:
     along: list[int] = []
     gathers: list[int] = []
-    operations = specials = uncoalesced = 0.0
+    uncoalesced = 0.0
+    taken = [instructions(stage) for stage in phase.computed]
     for stage in phase.computed:
-        plain, special = instructions(stage)
-        operations, specials = operations + plain, specials + special
         loads = _loads(program, stage)
         uncoalesced += loads.uncoalesced
         for stride, size in loads.single:
@@ -230,8 +273,9 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
         writes=sizes(phase.stores),
         from_kept=len(phase.held),
         to_kept=len(phase.keeps),
-        operations=operations,
-        specials=specials,
+        operations=sum(each.plain for each in taken),
+        avoided=sum(each.avoided for each in taken),
+        specials=sum(each.special for each in taken),
         reductions=sum(stage in program.row_reductions for stage in phase.reductions)
         + len(phase.scans),
     )
@@ -255,47 +299,3 @@ def _other_bytes(phases: Phases, elements: int, extents: Extents) -> int:
         each = max(strided[buffer], item * max(1, loads[buffer]))
         total += min(count * item, elements * each)
     return total
-
-
-@memoized_for_copies
-def instructions(stage: Stage) -> tuple[float, float]:
-    """Plain and special-function operations of one of its elements."""
-    plain = special = 0.0
-    seen: set[int] = set()  # what stands in several places is computed once
-    with_sum: set[int] = set()  # products that a sum takes in its own instruction
-
-    def is_shared(node: Any) -> bool:
-        """Whether it is a branch that a whole vector takes or not: its guard is its thread's."""
-        is_known = isinstance(node, tvm.ir.Call) and is_branch(node) and bool(stage.axes)
-        return is_known and not mentions(node.args[0], stage.axes[-1])
-
-    def visit(node: Any) -> Any:
-        nonlocal plain, special
-        kind = type(node).__name__
-        if kind == "TensorLoad":
-            # Its index is not computed for each element: a thread moves along the row.
-            return tvm_ffi.WalkResult.SKIP
-        if kind == "Call":
-            kind = getattr(node.op, "name", "").removeprefix("tirx.")
-        if kind in _FREE:
-            return None
-        if is_shared(node):
-            for side in node.args[1:]:
-                walked(side, (tvm.ir.Expr, visit), pre=True)
-            return tvm_ffi.WalkResult.SKIP
-        value = tvm_ffi.structural_hash(node)
-        if value in seen:
-            return tvm_ffi.WalkResult.SKIP
-        seen.add(value)
-        if kind in ("Add", "Sub"):
-            products = [side for side in (node.a, node.b) if isinstance(side, tirx.Mul)]
-            with_sum.update(map(handle, products[:1]))
-        if handle(node) not in with_sum:
-            wide, half, more = INSTRUCTIONS.get(kind, _OTHERS)
-            plain += half if dtype_of(node) in ("float16", "bfloat16") else wide
-            special += more
-        return None
-
-    walked(stage.value, (tvm.ir.Expr, visit), pre=True)
-    # A reduction combines once for each element.
-    return plain + stage.is_reduction, special

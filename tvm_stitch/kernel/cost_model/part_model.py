@@ -11,12 +11,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile
+from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES, PhaseProfile, Profile
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 
-SECTOR_BYTES = 32
 # Of loads that all rows, or neighbouring threads, share: the share that the L1 does not serve.
 MISSES = 1 / 4
 
@@ -210,6 +209,8 @@ class Demand:
         if mapping.tile or not self.in_registers:
             accesses += phase.from_kept + phase.to_kept
         plain = phase.operations + phase.specials
+        if mapping.threads == 1:  # with whole rows, neighbours are at the same column
+            plain -= phase.avoided
         return plain + timing.access * accesses + timing.step / mapping.access
 
     def _accesses(self, size: int) -> float:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.addressing import Address, AddressKey, Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
+from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
@@ -48,7 +49,6 @@ FLAT_THREADS = 256
 # Worked out, not measured: the gradient of an image enlarged twice has 16.
 MOST_GATHERS = 5
 MOST_READERS = 16  # of an element, from which on it is a weight's
-SECTOR_BYTES = 32
 # Of register tiles: threads of a block, what one may have of vectors at once and of sums, and how
 # many a multiprocessor should have at least. On an H200 with bias and ReLU6, of one line and of
 # four by 256 and by 128 threads: 3 x 3 over 32 x 112 x 112 x 32 44.2, 27.3 and 25.2 us (cuDNN

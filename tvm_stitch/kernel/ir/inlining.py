@@ -32,6 +32,9 @@ from tvm_stitch.stages.stage import (
 from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
 from tvm_stitch.stages.visit import mapped
 
+# Divisions of an index, behind several views, that are worth the time to look for shorter ones.
+LONG_INDEX = 6
+
 
 def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
     """A stage that computes some of its reads itself."""
@@ -52,11 +55,22 @@ def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
         return substitute(source.value, unflatten(place, source.axes, source.extents))
     there = dict(zip(source.axes, indices, strict=True))
     from_memory = {axis: index for axis, index in there.items() if find_reads(index)}
-    if not from_memory or read.guarded:
-        return substitute(source.value, there)
+    if not from_memory:
+        return _shortened(substitute(source.value, there), analyzer)
     plain = {axis: index for axis, index in there.items() if axis not in from_memory}
     value = _simplified_loads(substitute(source.value, plain), source, from_memory, analyzer)
-    return substitute(value, from_memory)
+    return _shortened(substitute(value, from_memory), analyzer)
+
+
+def _shortened(value: Expr, analyzer: tvm.sym.Analyzer) -> Expr:
+    """A value whose loads have no long index that the extents of its axes make short."""
+
+    def short(load: Expr) -> Expr:
+        if sum(map(divisions, load.indices)) <= LONG_INDEX:
+            return load
+        return load.source[tuple(as_int64(analyzer.simplify(index)) for index in load.indices)]
+
+    return mapped(value, (tvm.ir.TensorLoad, short))
 
 
 def _simplified_loads(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
@@ -44,6 +45,7 @@ from tvm_stitch.stages.visit import walked
 
 # A value read at other places than its own is computed again there; this bounds how often.
 MAX_INLINED = 64
+MOST_LOADS = 256  # of so many values, where they are places: TVM looks at each of them
 # The same of one that takes special functions: SiLU before a depthwise convolution of 5 x 5 taps,
 # 24 times an element, made 36 us on an H200 for 6.3 MB.
 MAX_SPECIAL = 4
@@ -129,7 +131,7 @@ class Placing(ABC):
                 return reads
             if not reads:
                 return stage
-            if len(reads) > MAX_INLINED:
+            if len(reads) > MAX_INLINED and _are_too_many(reads.values()):
                 break
             stage = with_inlined(stage, reads, self.producer)
         return Refused(f"{stage.name} reads computed values at too many places")
@@ -323,6 +325,16 @@ def address_of(read: Read) -> Expr | None:
     if any(find_reads(index) for index in indices):
         return None
     return flatten(indices, shape)
+
+
+def _are_too_many(reads: Collection[Read]) -> bool:
+    """Whether so many loads are of too many values, not of a few for indices and all about them.
+
+    An interpolation loads the place that it is at for its indices, conditions and weights.
+    """
+    if len(reads) > MOST_LOADS or not any(read.nested for read in reads):
+        return True
+    return len({tvm_ffi.StructuralKey(read.load) for read in reads}) > MAX_INLINED
 
 
 def _is_special(stage: Stage) -> bool:

@@ -13,18 +13,18 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
 from tvm_stitch.kernel.analysis.kind import Made, unsupported
+from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES
 from tvm_stitch.kernel.analysis.windows import reads_windows
+from tvm_stitch.kernel.axis_order.of_source import in_source_order
 from tvm_stitch.kernel.ir.iteration_space import Space, strided_space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, live_bytes
-from tvm_stitch.kernel.panels.source_order import in_source_order
 from tvm_stitch.kernel.rows.kind import PIECE_BYTES, is_small
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant, substitute
 
-SECTOR_BYTES = 32  # that memory gives at least
 # Of a panel a sector wide, what a block has room for. In shared memory, where rows are written:
 # softmax backward over the middle of 16 x 1500 x 512 float16, 144 KB a panel, takes 36.1 us so and
 # 41.4 in rounds, which have three barriers. In the registers of 512 threads where they are not:

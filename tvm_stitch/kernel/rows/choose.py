@@ -20,6 +20,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     registers_left,
     thread_registers,
 )
+from tvm_stitch.kernel.ir.instructions import computes_in_branches
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
@@ -287,7 +288,8 @@ def _row_mapping_in(
     threads = power_of_two(-(-own * kept // each))
     most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
     narrowest = min(ROW_BYTES // (vector * item), WARP)
-    if reads_windows(program):  # side by side are those of other threads
+    # Of windows, what is side by side are those of other threads.
+    if reads_windows(program) or (threads == 1 and computes_in_branches(program)):
         narrowest, most = 1, threads
     threads = min(max(threads, narrowest), widest, MAX_BLOCK_THREADS)
     threads = _fill_device(program, threads, cluster, min(widest, most), device)

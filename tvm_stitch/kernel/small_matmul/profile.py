@@ -6,7 +6,8 @@ that, its figures those of an element of the widest value. Must not know any dev
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile
+from tvm_stitch.kernel.ir.instructions import instructions
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.small_matmul.footprint import product_footprint, waiting_bytes
@@ -37,7 +38,8 @@ def product_profile(
     for stage in program.stages:
         share = program.walked(stage) / columns
         contraction = program.contractions.get(stage.output)
-        plain, special = instructions(stage)
+        taken = instructions(stage)
+        plain, special = taken.plain, taken.special
         if contraction is not None:
             each = accesses(program, stage, mapping)
             plain, special = contraction.contracted * (1 + ACCESS * each), 0.0

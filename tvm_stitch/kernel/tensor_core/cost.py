@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.profile import instructions
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES, Footprint
+from tvm_stitch.kernel.ir.instructions import instructions
 from tvm_stitch.kernel.tensor_core.program import WIDEST, Factor, TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import (
     GROUP_ROWS,
@@ -170,7 +170,7 @@ def _slowed(factor: Factor) -> float:
 
 def _ending_cycles(product: TensorProduct) -> float:
     found = [instructions(stage) for stage in product.after]
-    return sum(plain / LANES + special / SPECIAL_LANES for plain, special in found)
+    return sum(each.plain / LANES + each.special / SPECIAL_LANES for each in found)
 
 
 def compared_us(

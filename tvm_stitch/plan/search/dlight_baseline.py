@@ -13,9 +13,10 @@ from dataclasses import replace
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile
 from tvm_stitch.kernel.codegen.footprint import Footprint, thread_registers
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
+from tvm_stitch.kernel.ir.instructions import instructions
 from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.stages.extents import NOMINAL, Extents
@@ -219,7 +220,7 @@ def _pass(
         reads=tuple(reads),
         again=tuple(again),
         along=tuple(along),
-        operations=sum(plain for plain, _ in counts),
-        specials=sum(special for _, special in counts),
+        operations=sum(each.plain for each in counts),
+        specials=sum(each.special for each in counts),
         reductions=sum(stage.is_reduction for stage in stages),
     )

@@ -26,7 +26,7 @@ FAMILIES: dict[str, dict[str, Converter]] = {
     "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "matrix products": product.OPERATORS,
-    "images": {**images.OPERATORS, **images.columns.OPERATORS},
+    "images": {**images.OPERATORS, **images.columns.OPERATORS, **images.sampling.OPERATORS},
     "movement": {**movement.OPERATORS, **replaced.OPERATORS},
     "indices": {**index.OPERATORS, **scatter.OPERATORS},
     "creation": create.OPERATORS,

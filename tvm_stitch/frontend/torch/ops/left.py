@@ -4,7 +4,6 @@ from __future__ import annotations
 
 _LIBRARY = "a library's kernel is faster"
 _SORTED = "it sorts"
-_SPATIAL = "windows over images are PyTorch's"
 _RANDOM = "random numbers come from PyTorch's generator"
 _COUNTED = "how many values make up an element depends on indices"
 _DATA = "its result's size depends on values"
@@ -23,7 +22,6 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_cdist_forward", "_grouped_mm", "_pdist_forward", "_fft_c2r", "_fft_r2c",
     ),
     _SORTED: ("sort", "topk"),
-    _SPATIAL: ("grid_sampler_2d",),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
     _COUNTED: ("_embedding_bag", "histc"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),

@@ -1,4 +1,4 @@
-"""Operators of images; but for columns, they can be told that channels lie innermost."""
+"""Operators of images; those here but columns and sampling can be told that channels lie last."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tvm_stitch.frontend.torch.ops.images import (
     convolution,
     interpolation,
     padding,
+    sampling,
     windows,
 )
 
@@ -18,4 +19,4 @@ OPERATORS: dict[str, Converter] = {
     **windows.OPERATORS,
 }
 
-__all__ = ["OPERATORS", "columns", "interpolation", "padding"]
+__all__ = ["OPERATORS", "columns", "interpolation", "padding", "sampling"]

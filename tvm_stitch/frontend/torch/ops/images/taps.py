@@ -8,6 +8,7 @@ that kernels read small tables and divide nothing. Must not know tensors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -124,9 +125,12 @@ def cubic(source: int, made: int, align_corners: bool, scale: Scale) -> Taps:
     """The four elements around a position; those beyond an end are the last there."""
     at = _positions(source, made, align_corners, scale)
     low = np.floor(at)
-    share = at - low
-    weights = [_far(share + 1), _close(share), _close(1 - share), _far(2 - share)]
-    return _between(source, low, weights, first=-1)
+    return _between(source, low, cubic_weights(at - low), first=-1)
+
+
+def cubic_weights(share: Any) -> list[Any]:
+    """How much four elements count, of which the second lies so far before a place."""
+    return [_far(share + 1), _close(share), _close(1 - share), _far(2 - share)]
 
 
 def _between(source: int, low: np.ndarray, weights: list[np.ndarray], first: int) -> Taps:
@@ -141,9 +145,9 @@ def _positions(source: int, made: int, align_corners: bool, scale: Scale) -> np.
     return (numbers + 0.5) * (1.0 / scale if scale else source / made) - 0.5
 
 
-def _close(distance: np.ndarray) -> np.ndarray:
+def _close(distance: Any) -> Any:
     return ((_CUBIC + 2) * distance - (_CUBIC + 3)) * distance * distance + 1
 
 
-def _far(distance: np.ndarray) -> np.ndarray:
+def _far(distance: Any) -> Any:
     return ((_CUBIC * distance - 5 * _CUBIC) * distance + 8 * _CUBIC) * distance - 4 * _CUBIC

@@ -1,0 +1,145 @@
+"""Images sampled at places of a grid are PyTorch's, whatever lies beyond them."""
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_kernels import check_kernels  # noqa: E402
+from torch_programs import check  # noqa: E402
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+
+functional = torch.nn.functional
+MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+WAYS = [*itertools.product(MODES, PADDINGS, (False, True))]
+
+
+def sampled(mode="bilinear", padding_mode="zeros", align_corners=False):
+    return lambda image, grid: functional.grid_sample(
+        image, grid, mode, padding_mode, align_corners
+    )
+
+
+def image_and_grid(image, places, dtype=torch.float32):
+    """Places are up to half an image beyond it."""
+    torch.manual_seed(0)
+    axes = len(places)
+    grid = torch.rand(image[0], *places, axes) * 3 - 1.5
+    return torch.randn(image).to(dtype), grid.to(dtype)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_every_way(way):
+    check(sampled(*way), *image_and_grid((2, 3, 7, 9), (5, 6)))
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("image", [(1, 1, 1, 1), (1, 5, 1, 33), (2, 31, 8, 7)], ids=str)
+def test_kernels(image, way):
+    check_kernels(sampled(*way), *image_and_grid(image, (3, 11)))
+
+
+@pytest.mark.parametrize("way", [("bilinear", "border"), ("nearest", "reflection")], ids=str)
+def test_volumes(way):
+    check(sampled(*way), *image_and_grid((2, 3, 4, 5, 6), (5, 2, 3)))
+
+
+def test_channels_last():
+    image, grid = image_and_grid((2, 8, 7, 9), (5, 6))
+    check(sampled(), image.to(memory_format=torch.channels_last), grid)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_computed_in_float32(dtype):
+    """PyTorch's kernels for CPUs round places as well."""
+    image, grid = image_and_grid((2, 3, 7, 9), (5, 6), dtype)
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=LLVM))
+    found = torch.compile(sampled(), backend=ours)(image, grid)
+    exact = sampled()(image.double(), grid.double())
+    assert found.dtype == dtype and not ours.log.report().left
+    assert (found.double() - exact).abs().max() <= torch.finfo(dtype).eps * exact.abs().max()
+
+
+NOWHERE = (float("nan"), float("inf"), float("-inf"), 1e30, -1e30)
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+@pytest.mark.parametrize("padding", PADDINGS[:2])
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+def test_places_far_beyond_and_none_at_all(mode, padding, device):
+    """Nothing, or an end; what is no number is the first, as it is in PyTorch's GPU kernels."""
+    image, _ = image_and_grid((1, 2, 7, 9), (5, 6))
+    grid = torch.tensor([*itertools.product(NOWHERE, NOWHERE)]).view(1, 5, 5, 2)
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
+    found = torch.compile(sampled(mode, padding), backend=ours)(image, grid)
+    assert not ours.log.report().left
+    ends = torch.where(grid > 1, 1.0, -1.0)
+    expected = sampled(mode, padding, True)(image, ends) if padding == "border" else 0 * found
+    torch.testing.assert_close(found, expected)
+
+
+def test_sizes_that_change():
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=LLVM))
+    function = torch.compile(sampled(), backend=ours, dynamic=True)
+    for image, places in [
+        ((2, 3, 7, 9), (5, 6)),
+        ((3, 5, 11, 4), (2, 9)),
+        ((2, 2, 31, 33), (7, 7)),
+    ]:
+        given = image_and_grid(image, places)
+        torch.testing.assert_close(function(*given), sampled()(*given))
+    assert not ours.log.report().left
+
+
+def test_training_leaves_the_gradient_to_pytorch():
+    image, grid = image_and_grid((2, 3, 7, 9), (5, 6))
+
+    def step(function):
+        leaves = [each.clone().requires_grad_() for each in (image, grid)]
+        loss = (function(*leaves).sin() ** 2).sum()
+        return loss.detach(), *torch.autograd.grad(loss, leaves)
+
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=LLVM))
+    found = step(torch.compile(sampled(), backend=ours))
+    torch.testing.assert_close(found, step(sampled()))
+    assert [left.operator for left in ours.log.report().left] == ["grid_sampler_2d_backward"]
+
+
+def deformable_attention(value, places, weights, shapes):
+    """Of Deformable DETR: a few places on images of several sizes, summed by weights."""
+    batch, queries, heads, levels, points, _ = places.shape
+    images = value.split([height * width for height, width in shapes], dim=1)
+    grids = 2 * places - 1
+    found = []
+    for level, (height, width) in enumerate(shapes):
+        image = images[level].flatten(2).transpose(1, 2).reshape(batch * heads, -1, height, width)
+        grid = grids[:, :, :, level].transpose(1, 2).flatten(0, 1)
+        found.append(functional.grid_sample(image, grid, align_corners=False))
+    own = weights.transpose(1, 2).reshape(batch * heads, 1, queries, levels * points)
+    summed = (torch.stack(found, dim=-2).flatten(-2) * own).sum(-1)
+    return summed.view(batch, -1, queries).transpose(1, 2).contiguous()
+
+
+@pytest.mark.spread(1)
+@pytest.mark.parametrize(("batch", "queries"), [(1, 33), (2, 7), (3, 1)])
+def test_deformable_attention_is_one_kernel_or_two(batch, queries):
+    torch.manual_seed(0)
+    shapes, heads, channels, points = ((5, 7), (3, 4)), 2, 8, 4
+    value = torch.randn(batch, 5 * 7 + 3 * 4, heads, channels)
+    places = torch.rand(batch, queries, heads, len(shapes), points, 2) * 1.4 - 0.2
+    weights = torch.rand(batch, queries, heads, len(shapes), points)
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    function = torch.compile(lambda *a: deformable_attention(*a, shapes), backend=ours)
+    found = function(value, places, weights)
+    torch.testing.assert_close(found, deformable_attention(value, places, weights, shapes))
+    # Where there are several images, their grids may be made of the places first.
+    assert sum(len(machine.kernels) for machine in ours.machines.values()) <= 2
