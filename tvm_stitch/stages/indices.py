@@ -7,13 +7,14 @@ index keeps its dtype.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
+from tvm.sym import Analyzer
 
-from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of, substitute
 from tvm_stitch.stages.visit import walked
 
 NARROW, WIDE = "int32", "int64"
@@ -126,6 +127,23 @@ def divisions(index: Expr) -> int:
 
     walked(index, (ir.Expr, visit))
     return count
+
+
+def may_follow(index: Expr, var: Var, places: Sequence[int], zero: Iterable[Var] = ()) -> bool:
+    """Whether an index may grow by what a variable does, as far as a few of its values say.
+
+    Some others are 0 meanwhile. TVM takes milliseconds to find no proof of what a number denies,
+    and of an index that memory or a function says; what is no number here it can prove nowhere.
+    """
+    nowhere = dict.fromkeys(zero, tirx.IntImm("int64", 0))
+    analyzer = Analyzer()
+
+    def value(place: int) -> Expr:
+        at = {**nowhere, var: tirx.IntImm("int64", place)}
+        return analyzer.simplify(substitute(index, at))
+
+    first = value(0)
+    return all(constant(analyzer.simplify(value(n) - first)) == n for n in places)
 
 
 def with_offset(index: Expr) -> tuple[Expr, int]:

@@ -17,6 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from tvm_stitch.kernel.analysis.contiguity import lies_side_by_side
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import axes_of_rows
@@ -290,9 +291,7 @@ class Frame:
     def contiguous(self, index: Expr, vector: int) -> bool:
         """Whether the elements of such a vector lie side by side."""
         analyzer, quotient, lane = self._vector(vector)
-        start = substitute(index, {COLUMN: quotient * vector})
-        moved = substitute(index, {COLUMN: quotient * vector + lane})
-        return analyzer.can_prove_equal(moved - start, lane)
+        return lies_side_by_side(index, COLUMN, quotient * vector, lane, analyzer)
 
     def uniform(self, condition: Expr, vector: int) -> bool:
         """Whether a condition is the same for all elements of such a vector."""

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.stages.stage import Expr, Var, as_int64, substitute
+from tvm_stitch.stages.guards import is_branch, mentions
+from tvm_stitch.stages.indices import may_follow
+from tvm_stitch.stages.stage import Expr, Var, as_int64, dtype_of, substitute
 from tvm_stitch.stages.symbolic_analyzer import (
     Analyzer,
     SymbolicAnalyzer,
     analyzer_of,
     is_multiple,
 )
+from tvm_stitch.stages.visit import mapped
 
 Extent = Expr  # or an int, where it is known
 
@@ -46,6 +50,45 @@ def is_at_least(extent: Extent, least: Extent) -> bool:
 def bound_to(extents: Mapping[Var, Extent]) -> Analyzer:
     """An analyzer that knows how far variables go, each from 0."""
     return analyzer_of({var: as_int64(extent) for var, extent in extents.items()})
+
+
+def lies_side_by_side(index: Expr, along: Var, start: Expr, lane: Var, analyzer: Analyzer) -> bool:
+    """Whether an index grows by a lane where a variable is `start` plus that lane.
+
+    Most of a long index, as of a table that a function of two positions is looked up in, is the
+    same for all lanes: one variable for whoever proves the rest.
+    """
+    is_symbolic = isinstance(analyzer, SymbolicAnalyzer)  # which knows more of a whole index
+    if not is_symbolic and not may_follow(index, along, (1,)):
+        return False
+    same: dict[tvm_ffi.StructuralKey, Expr] = {}
+
+    def named(part: Expr) -> Expr:
+        key = tvm_ffi.StructuralKey(part)
+        return same.setdefault(key, tirx.Var(f"same_{len(same)}", dtype_of(part)))
+
+    def quotient(part: Expr) -> Expr:
+        if not mentions(part, along):
+            return part
+        found = analyzer.simplify(substitute(part, {along: start + lane}))
+        return part if mentions(found, lane) else named(part)
+
+    def shortened(part: Expr) -> Expr | None:
+        if not mentions(part, along):
+            return named(part)
+        if isinstance(part, tirx.Add | tirx.Sub | tirx.Mul):
+            sides = shortened(part.a), shortened(part.b)
+            return None if sides[0] is None or sides[1] is None else type(part)(*sides)
+        # Of what a function says of different lanes nothing is known.
+        return None if isinstance(part, tvm.ir.Call) and not is_branch(part) else part
+
+    short: Expr | None = index
+    if not is_symbolic:
+        short = shortened(mapped(index, (tirx.FloorDiv, quotient), (tirx.FloorMod, quotient)))
+    if short is None:
+        return False
+    moved = substitute(short, {along: start + lane})
+    return analyzer.can_prove_equal(moved - substitute(short, {along: start}), lane)
 
 
 def in_chunks(at: Expr, along: Var, extents: Mapping[Var, Extent], width: int) -> bool:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.addressing import COLUMN, Address, Frame, Stride
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Transposed, power_of_two
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages.indices import may_follow
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
     Expr,
@@ -205,7 +206,10 @@ def _tiling(
     column = tiling.column(OUTER, ACROSS, MIDDLE, INNER)
     served: list[tuple[Address, Expr, int]] = []
     for address in addresses:
-        index = analyzer.simplify(substitute(address.index, {COLUMN: column}))
+        at = substitute(address.index, {COLUMN: column})
+        if not may_follow(at, ACROSS, (1, across - 1), (OUTER, MIDDLE, INNER, ROW)):
+            continue
+        index = analyzer.simplify(at)
         if _side_by_side(analyzer, index, across) and _scattered_along(analyzer, index):
             served.append((address, index, _vector(address, index, analyzer, across)))
     if not served:
