@@ -84,9 +84,10 @@ def test_places_far_beyond_and_none_at_all(mode, padding, device):
     torch.testing.assert_close(found, expected)
 
 
-def test_sizes_that_change():
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+def test_sizes_that_change(device):
     torch._dynamo.reset()
-    ours = GraphCompiler(Settings(device=LLVM))
+    ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
     function = torch.compile(sampled(), backend=ours, dynamic=True)
     for image, places in [
         ((2, 3, 7, 9), (5, 6)),
@@ -128,18 +129,25 @@ def deformable_attention(value, places, weights, shapes):
     return summed.view(batch, -1, queries).transpose(1, 2).contiguous()
 
 
-@pytest.mark.spread(1)
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("batch", "queries"), [(1, 33), (2, 7), (3, 1)])
-def test_deformable_attention_is_one_kernel_or_two(batch, queries):
+def test_deformable_attention_is_few_kernels(batch, queries, dtype):
     torch.manual_seed(0)
     shapes, heads, channels, points = ((5, 7), (3, 4)), 2, 8, 4
     value = torch.randn(batch, 5 * 7 + 3 * 4, heads, channels)
     places = torch.rand(batch, queries, heads, len(shapes), points, 2) * 1.4 - 0.2
     weights = torch.rand(batch, queries, heads, len(shapes), points)
+    value, places, weights = (each.to(dtype) for each in (value, places, weights))
     torch._dynamo.reset()
     ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
     function = torch.compile(lambda *a: deformable_attention(*a, shapes), backend=ours)
     found = function(value, places, weights)
-    torch.testing.assert_close(found, deformable_attention(value, places, weights, shapes))
-    # Where there are several images, their grids may be made of the places first.
-    assert sum(len(machine.kernels) for machine in ours.machines.values()) <= 2
+    exact = deformable_attention(value.double(), places.double(), weights.double(), shapes)
+    # PyTorch's kernels for CPUs round places of halves, whose images are a few elements apart.
+    allowed = 2e-6 if dtype == torch.float32 else 0.04
+    assert (found.double() - exact).abs().max() <= allowed * exact.abs().max()
+    # Of several images the grids, which halves round, may be made of the places first.
+    assert sum(len(machine.kernels) for machine in ours.machines.values()) <= (
+        1 if batch == 1 else 3
+    )
