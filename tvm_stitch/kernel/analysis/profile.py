@@ -18,6 +18,7 @@ from tvm import tirx
 
 from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
+from tvm_stitch.kernel.analysis.contiguity import lies_side_by_side
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
@@ -35,7 +36,6 @@ from tvm_stitch.stages.stage import (
     Var,
     constant,
     element_bytes,
-    substitute,
 )
 
 LANES = 8  # of vectors, where strided loads are told from gathers
@@ -194,24 +194,21 @@ def _together(frame: Frame, address: Address) -> int:
 
     Of short rows, of which a warp has that many.
     """
-    columns = constant(frame.program.space.columns)
-    if not address.from_memory or columns is None or columns > NEIGHBOURS:
+    space = frame.program.space
+    rows, columns = constant(space.rows), constant(space.columns)
+    if not address.from_memory or rows is None or columns is None or columns > NEIGHBOURS:
         return 1
-    rows = SECTOR_BYTES // element_bytes(address.buffer)
+    count = SECTOR_BYTES // element_bytes(address.buffer)
 
     def find() -> int:
         first, lane = tirx.Var("first", "int64"), tirx.Var("lane", "int64")
         analyzer = frame.analyzer.clone()
-        analyzer.bind(lane, tvm.ir.Range(0, rows))
-        analyzer.bind(
-            first, tvm.ir.Range(0, max(1, (constant(frame.program.space.rows) or 0) // rows))
-        )
-        start = substitute(address.index, {ROW: first * rows})
-        moved = substitute(address.index, {ROW: first * rows + lane})
-        found = analyzer.simplify(moved - start)
-        return rows if tvm_ffi.structural_equal(found, lane) else 1
+        analyzer.bind(first, tvm.ir.Range(0, -(-rows // count)))
+        analyzer.bind(lane, tvm.ir.Range(0, count))
+        beside = lies_side_by_side(address.index, ROW, first * count, lane, analyzer)
+        return count if beside else 1
 
-    return frame.known(("together", tvm_ffi.StructuralKey(address.index), rows), find)
+    return frame.known(("together", tvm_ffi.StructuralKey(address.index), count), find)
 
 
 def _uncoalesced(frame: Frame, address: Address) -> float:
