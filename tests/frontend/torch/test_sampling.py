@@ -7,10 +7,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch_kernels import check_kernels  # noqa: E402
-from torch_programs import check  # noqa: E402
+from torch_programs import check, run, traced  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.frontend.torch import convert  # noqa: E402
 
 functional = torch.nn.functional
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
@@ -46,6 +47,17 @@ def test_kernels(image, way):
 @pytest.mark.parametrize("way", [("bilinear", "border"), ("nearest", "reflection")], ids=str)
 def test_volumes(way):
     check(sampled(*way), *image_and_grid((2, 3, 4, 5, 6), (5, 2, 3)))
+
+
+def test_cudnns_sampler():
+    """On a GPU PyTorch may trace it where corners are aligned."""
+    given = image_and_grid((2, 3, 7, 9), (5, 6))
+    expected = sampled(align_corners=True)
+    graph = traced(expected, *given).graph
+    (node,) = graph.find_nodes(op="call_function", target=torch.ops.aten.grid_sampler_2d.default)
+    node.target, node.args = torch.ops.aten.cudnn_grid_sampler.default, node.args[:2]
+    (found,) = run(convert(graph), given)
+    torch.testing.assert_close(found, expected(*given))
 
 
 def test_channels_last():
