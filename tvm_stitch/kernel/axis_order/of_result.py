@@ -40,6 +40,8 @@ def in_result_order(
 ) -> tuple[Stage, ...] | Refused:
     """The stages with all that has a row's axes in the order of a transposed result."""
     reductions = [stage for stage in stages if stage.is_reduction]
+    if any(stage.row_segments is not None for stage in reductions):
+        return Refused("rows are reduced segment by segment, in their order")
     computed = {stage.output for stage in stages}
     for stage in stages if reductions else ():
         is_of_rows = is_elementwise(stage) and same_size(stage.size, reductions[0].size)
