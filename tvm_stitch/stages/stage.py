@@ -51,7 +51,7 @@ class Read:
     def is_plain(self) -> bool:
         """Whether neither its index nor its guard is read from memory."""
         parts = (*self.load.indices[:], *([self.guard] if self.guarded else ()))
-        return not self.nested and not any(map(find_reads, parts))
+        return not self.nested and not any(map(loads_in, parts))
 
     @cached_property
     def buffer(self) -> Var:
@@ -315,7 +315,7 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
         else:
             pending += reversed(list(_loads_and_branches(expr, guard)))
     indices = [index for load in unique.values() for index in load.indices[:]]
-    nested = {handle(load) for index in indices for load in _loads(index)}
+    nested = {handle(load) for index in indices for load in loads_in(index)}
     return tuple(Read(load, _either(guards[key]), key in nested) for key, load in unique.items())
 
 
@@ -365,9 +365,11 @@ def _either(guards: list[Expr | None]) -> Expr | None:
     return tirx.any(*distinct)
 
 
-def _loads(expr: Expr) -> list[Expr]:
+def loads_in(expr: Expr) -> list[Expr]:
+    """The loads of an expression, as often as they stand there."""
     found: list[Expr] = []
-    walked(expr, (tvm.ir.TensorLoad, found.append))
+    if not isinstance(expr, (tirx.Var, tirx.IntImm)):
+        walked(expr, (tvm.ir.TensorLoad, found.append))
     return found
 
 

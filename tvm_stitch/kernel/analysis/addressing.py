@@ -32,6 +32,7 @@ from tvm_stitch.stages.stage import (
     Var,
     constant,
     find_reads,
+    loads_in,
     place_of,
     same_size,
     substitute,
@@ -90,7 +91,7 @@ class Address:
     @cached_property
     def from_memory(self) -> bool:
         """Whether the position is itself read from memory."""
-        return bool(find_reads(self.index))
+        return bool(loads_in(self.index))
 
     @property
     def of_row(self) -> bool:
@@ -303,7 +304,7 @@ class Frame:
         return self.known(key, lambda: self._is_uniform(condition, vector))
 
     def _is_uniform(self, condition: Expr, vector: int) -> bool:
-        if find_reads(condition):
+        if loads_in(condition):
             return False
         analyzer, quotient, lane = self._vector(vector)
         here = substitute(condition, {COLUMN: quotient * vector + lane})

@@ -33,7 +33,7 @@ from tvm_stitch.stages.stage import (
     buffer_size,
     constant,
     element_bytes,
-    find_reads,
+    loads_in,
     substitute,
 )
 from tvm_stitch.stages.symbolic_analyzer import is_multiple
@@ -121,7 +121,7 @@ def _strided_loads(frame: Frame, addresses: Iterable[Address], vector: int) -> I
     """Those that are needed for what is no vector of neighbours' elements by itself."""
     buffers: dict[Var, _Places] = {}
     for address in addresses:
-        conditional = address.guard is not None and find_reads(address.guard)
+        conditional = address.guard is not None and loads_in(address.guard)
         if not (address.stride is Stride.UNIFORM or address.from_memory or conditional):
             buffers.setdefault(address.buffer, _Places(frame)).add(address)
     for places in buffers.values():

@@ -38,8 +38,8 @@ from tvm_stitch.stages.stage import (
     constant,
     dtype_of,
     element_bytes,
-    find_reads,
     handle,
+    loads_in,
     replaced,
     substitute,
 )
@@ -296,7 +296,7 @@ def choices(stage: Stage) -> tuple[Choice, ...]:
     def leaves(node: Expr) -> list[Read] | None:
         if isinstance(node, tvm.ir.TensorLoad):
             return [by_key[handle(node)]]
-        if not isinstance(node, tvm.ir.Call) or not is_branch(node) or find_reads(node.args[0]):
+        if not isinstance(node, tvm.ir.Call) or not is_branch(node) or loads_in(node.args[0]):
             return None
         then, otherwise = leaves(node.args[1]), leaves(node.args[2])
         return None if then is None or otherwise is None else [*then, *otherwise]

@@ -16,7 +16,7 @@ from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import Uneven
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.stage import Expr, constant, dtype_of, element_bytes, find_reads, substitute
+from tvm_stitch.stages.stage import Expr, constant, dtype_of, element_bytes, substitute
 from tvm_stitch.stages.symbolic_analyzer import quotient
 from tvm_stitch.stages.visit import mapped
 
@@ -58,7 +58,7 @@ def columns_of(program: Program) -> tuple[Address, ...]:
 
 def _is_of_segment(frame: Frame, address: Address) -> bool:
     """Whether an address is the same for all rows of a segment."""
-    if find_reads(address.index):
+    if address.from_memory:
         return False
     space = frame.program.space
     if space.uneven is not None:

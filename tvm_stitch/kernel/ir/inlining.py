@@ -23,9 +23,9 @@ from tvm_stitch.stages.stage import (
     bind_axes,
     buffer_shape,
     dtype_of,
-    find_reads,
     flatten,
     is_buffer,
+    loads_in,
     replaced,
     substitute,
 )
@@ -54,7 +54,7 @@ def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
         place = flatten(indices, buffer_shape(read.buffer))
         return substitute(source.value, unflatten(place, source.axes, source.extents))
     there = dict(zip(source.axes, indices, strict=True))
-    from_memory = {axis: index for axis, index in there.items() if find_reads(index)}
+    from_memory = {axis: index for axis, index in there.items() if loads_in(index)}
     if not from_memory:
         return _shortened(substitute(source.value, there), analyzer)
     plain = {axis: index for axis, index in there.items() if axis not in from_memory}

@@ -34,9 +34,9 @@ from tvm_stitch.stages.stage import (
     buffer_shape,
     buffer_size,
     constant,
-    find_reads,
     flatten,
     handle,
+    loads_in,
     same_size,
     shown,
     substitute,
@@ -322,7 +322,7 @@ def address_of(read: Read) -> Expr | None:
         zero if constant(extent) == 1 else index
         for index, extent in zip(read.load.indices, shape, strict=True)
     )
-    if any(find_reads(index) for index in indices):
+    if any(map(loads_in, indices)):
         return None
     return flatten(indices, shape)
 

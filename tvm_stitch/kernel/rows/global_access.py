@@ -39,8 +39,8 @@ from tvm_stitch.stages.stage import (
     buffer_size,
     constant,
     dtype_of,
-    find_reads,
     handle,
+    loads_in,
     replaced,
     substitute,
 )
@@ -223,7 +223,7 @@ class Access:
         known sizes leave no choice that TVM would not fold. Alignment stays to be seen.
         """
         place = self.redirected(start)
-        if find_reads(start) and is_narrow(buffer):
+        if loads_in(start) and is_narrow(buffer):
             place = as_int64(writer.value("place", counted_in_int32(place)))
             return tirx.floordiv(place, width) * width
         chosen: list[Expr] = []

@@ -56,6 +56,7 @@ from tvm_stitch.stages.stage import (
     find_reads,
     flatten,
     handle,
+    loads_in,
     product,
     replaced,
     same_size,
@@ -290,7 +291,7 @@ class _RowPlacing(Placing):
             remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
         )
         value = own.output[own.axes] * shared.astype(ACCUMULATED)
-        if not find_reads(value):  # TVM makes 0 of what is multiplied by it
+        if not loads_in(value):  # TVM makes 0 of what is multiplied by it
             return Refused(f"{stage.name} multiplies by a factor that is 0 everywhere")
         # What comes from memory is read before anything waits for the first of it.
         computed = any(read.buffer in self.producer for read in own.reads)
