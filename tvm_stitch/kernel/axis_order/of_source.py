@@ -9,8 +9,10 @@ The order of a value that stays on the chip is nobody's business: results are th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tvm_stitch.kernel.axis_order.turned import Moved, Order, is_elementwise, position_in
+from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
     Refused,
@@ -20,9 +22,12 @@ from tvm_stitch.stages.stage import (
     constant,
     product,
     same_size,
+    shown,
 )
 
 
+# Of a set, panels and rounds ask one after the other.
+@lru_cache(maxsize=4)
 def in_source_order(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[Stage, ...] | Refused:
@@ -30,7 +35,8 @@ def in_source_order(
     columns = next((stage.reduced_size for stage in stages if stage.is_reduction), None)
     if columns is not None:
         for stage in stages:
-            beside = None if stage.output in outputs else _rows_beside(stage, columns)
+            is_free = len(stage.extents) > 1 and stage.output not in outputs
+            beside = _rows_beside(stage, columns) if is_free else None
             if beside is not None:
                 return _reordered(stages, outputs, stage, (beside, columns))
     return Refused("no rows are reduced that a transpose reads")
@@ -38,15 +44,19 @@ def in_source_order(
 
 def _rows_beside(stage: Stage, columns: Expr) -> Expr | None:
     """How many rows lie side by side where a transpose reads them; None: it is no transpose."""
-    if not is_elementwise(stage):
+
+    def find() -> Expr | None:
+        if not is_elementwise(stage):
+            return None
+        plain = [n for n, read in enumerate(stage.reads) if read.is_plain]
+        full = [n for n in plain if same_size(buffer_size(stage.reads[n].buffer), stage.size)]
+        for order, beside in _orders(stage, columns) if full else ():
+            position = position_in(stage, order)
+            if any(map(position.is_read_by, full)):
+                return beside
         return None
-    plain = [n for n, read in enumerate(stage.reads) if read.is_plain]
-    full = [n for n in plain if same_size(buffer_size(stage.reads[n].buffer), stage.size)]
-    for order, beside in _orders(stage, columns) if full else ():
-        position = position_in(stage, order)
-        if any(map(position.is_read_by, full)):
-            return beside
-    return None
+
+    return remembered(stage, ("rows beside", shown(columns)), find)
 
 
 def _orders(stage: Stage, columns: Expr) -> Iterator[tuple[Order, Expr]]:
