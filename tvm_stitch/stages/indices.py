@@ -129,6 +129,11 @@ def divisions(index: Expr) -> int:
     return count
 
 
+def simplified_load(load: Expr, analyzer: Any) -> Expr:
+    """A load by what an analyzer makes of its indices."""
+    return load.source[tuple(as_int64(analyzer.simplify(index)) for index in load.indices)]
+
+
 def may_follow(index: Expr, var: Var, places: Sequence[int], zero: Iterable[Var] = ()) -> bool:
     """Whether an index may grow by what a variable does, as far as a few of its values say.
 

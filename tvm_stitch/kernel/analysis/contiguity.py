@@ -58,8 +58,9 @@ def lies_side_by_side(index: Expr, along: Var, start: Expr, lane: Var, analyzer:
     Most of a long index, as of a table that a function of two positions is looked up in, is the
     same for all lanes: one variable for whoever proves the rest.
     """
-    is_symbolic = isinstance(analyzer, SymbolicAnalyzer)  # which knows more of a whole index
-    if not is_symbolic and not may_follow(index, along, (1,)):
+    if isinstance(analyzer, SymbolicAnalyzer):  # which knows more of a whole index
+        return _grows(index, along, start, lane, analyzer)
+    if not may_follow(index, along, (1,)):
         return False
     same: dict[tvm_ffi.StructuralKey, Expr] = {}
 
@@ -82,13 +83,13 @@ def lies_side_by_side(index: Expr, along: Var, start: Expr, lane: Var, analyzer:
         # Of what a function says of different lanes nothing is known.
         return None if isinstance(part, tvm.ir.Call) and not is_branch(part) else part
 
-    short: Expr | None = index
-    if not is_symbolic:
-        short = shortened(mapped(index, (tirx.FloorDiv, quotient), (tirx.FloorMod, quotient)))
-    if short is None:
-        return False
-    moved = substitute(short, {along: start + lane})
-    return analyzer.can_prove_equal(moved - substitute(short, {along: start}), lane)
+    short = shortened(mapped(index, (tirx.FloorDiv, quotient), (tirx.FloorMod, quotient)))
+    return short is not None and _grows(short, along, start, lane, analyzer)
+
+
+def _grows(index: Expr, along: Var, start: Expr, lane: Var, analyzer: Analyzer) -> bool:
+    moved = substitute(index, {along: start + lane})
+    return analyzer.can_prove_equal(moved - substitute(index, {along: start}), lane)
 
 
 def in_chunks(at: Expr, along: Var, extents: Mapping[Var, Extent], width: int) -> bool:

@@ -227,11 +227,11 @@ def _uncoalesced(frame: Frame, address: Address) -> float:
             found.add(distance * item // LINE_BYTES)
         return len(found)
 
-    def share() -> float:
+    def find() -> float:
         return (min(map(lines, (1, LANES))) - 1) / (NEIGHBOURS - 1)
 
     key = "uncoalesced", tvm_ffi.StructuralKey(address.index), item
-    return frame.known(key, share)
+    return frame.known(key, find)
 
 
 def _strided_bytes(program: Program, stages: Iterable[Stage]) -> list[tuple[Var, int]]:

@@ -115,11 +115,11 @@ def _parts(extents: tuple[Expr, ...], blocks: _Blocks) -> Parts | None:
     outer, first, last = sizes
     if outer is None or first is None or last is None or None in numbers:
         return None
+    ends = (outer, outer * first, outer * first * last)
     found: list[tuple[Expr, ...]] = []
     done = 1
     for number in numbers:
         assert number is not None, "all are numbers"
-        ends = (outer, outer * first, outer * first * last)
         edges = [done, *sorted({e for e in ends if done < e < done * number}), done * number]
         if any(end % start for start, end in pairwise(edges)):
             return None

@@ -15,13 +15,12 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.stages import linear
-from tvm_stitch.stages.indices import unraveled
+from tvm_stitch.stages.indices import simplified_load, unraveled
 from tvm_stitch.stages.linear import Position
 from tvm_stitch.stages.stage import (
     Expr,
     Stage,
     Var,
-    as_int64,
     bind_axes,
     dtype_of,
     flatten,
@@ -97,11 +96,8 @@ def _split(stage: Stage, parts: Parts) -> Stage:
     sizes = tuple(extent for extents in parts for extent in extents)
     found = replace(stage, axes=tuple(axes), extents=sizes, value=substitute(stage.value, whole))
     analyzer = bind_axes(found)
-
-    def simple(load: Expr) -> Expr:
-        return load.source[tuple(as_int64(analyzer.simplify(index)) for index in load.indices)]
-
-    return replace(found, value=mapped(found.value, (tvm.ir.TensorLoad, simple)))
+    simple = mapped(found.value, (tvm.ir.TensorLoad, lambda load: simplified_load(load, analyzer)))
+    return replace(found, value=simple)
 
 
 def _in(values: Sequence[Item], order: Order) -> tuple[Item, ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import tvm
 from tvm import tirx
 
-from tvm_stitch.stages.indices import divisions, unflatten
+from tvm_stitch.stages.indices import divisions, simplified_load, unflatten
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -66,9 +66,8 @@ def _shortened(value: Expr, analyzer: tvm.sym.Analyzer) -> Expr:
     """A value whose loads have no long index that the extents of its axes make short."""
 
     def short(load: Expr) -> Expr:
-        if sum(map(divisions, load.indices)) <= LONG_INDEX:
-            return load
-        return load.source[tuple(as_int64(analyzer.simplify(index)) for index in load.indices)]
+        is_long = sum(map(divisions, load.indices)) > LONG_INDEX
+        return simplified_load(load, analyzer) if is_long else load
 
     return mapped(value, (tvm.ir.TensorLoad, short))
 
@@ -86,10 +85,7 @@ def _simplified_loads(
         if axis in axes:
             known.bind(axis, tvm.ir.Range(tirx.IntImm("int64", 0), extent))
 
-    def simplified(load: Expr) -> Expr:
-        return load.source[tuple(as_int64(known.simplify(index)) for index in load.indices)]
-
-    return mapped(value, (tvm.ir.TensorLoad, simplified))
+    return mapped(value, (tvm.ir.TensorLoad, lambda load: simplified_load(load, known)))
 
 
 def _simplified(read: Read, analyzer: tvm.sym.Analyzer) -> tuple[Expr, ...]:
