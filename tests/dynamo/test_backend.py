@@ -222,6 +222,13 @@ def test_a_model_on_another_device_runs_eagerly_and_says_so():
     torch.testing.assert_close(found, (x + 1).relu())
 
 
+def test_a_graph_of_sizes_alone_lies_nowhere_and_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = torch.compile(lambda n: n * 2 + 1, backend=compiler("cuda"), dynamic=True)(3)
+    assert found == 7
+
+
 def test_types_that_are_not_ours_stay_pytorchs():
     def function(x, z):
         return (x * 2).exp(), (z * 2).abs()

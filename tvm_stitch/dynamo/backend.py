@@ -190,14 +190,16 @@ class GraphCompiler:
         return str([versions(), *settings, *known, *compiler, *made])
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
-        """Where the graph's tensors lie; None, and a note, if we compile nothing there."""
+        """Where the graph's tensors lie; None, and a note of where, if we compile nothing there."""
         values = [node.meta.get("example_value") for node in graph.graph.nodes]
         tensors = [*tensors_of(list(inputs)), *(t for value in values for t in tensors_of(value))]
         wanted = "" if self.explained else self.settings.device_type
         for tensor in tensors:
             if tensor.device.type == wanted or (not wanted and tensor.device.type != "meta"):
                 return tensor.device
-        found = ", ".join(sorted({tensor.device.type for tensor in tensors})) or "no device"
+        found = ", ".join(sorted({tensor.device.type for tensor in tensors}))
+        if not found:  # a graph of sizes alone, between two breaks
+            return None
         self._warn(
             f"the model's tensors lie on {found}, and options={{'device': "
             f"{self.settings.device!r}}} compiles what lies on {wanted}: it runs eagerly. Move "

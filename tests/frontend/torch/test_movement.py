@@ -119,6 +119,16 @@ def test_tensors_of_numbers():
     check(functions, numbers(3, 4))
 
 
+@pytest.mark.parametrize("count", [1, 7, 300])
+def test_ones_on_a_diagonal(count):
+    # PyTorch writes them out as numbers of uint16 where there are more than 255.
+    def functions(x):
+        wide = torch.eye(count, count + 2, dtype=torch.int32)
+        return x + torch.eye(count), x.new_zeros(count + 2) + wide, torch.eye(count).half() * 2
+
+    check(functions, numbers(count, count))
+
+
 def test_tensors_as_they_lie_in_memory():
     x = numbers(2, 3, 4, 5).to(memory_format=torch.channels_last)
     converted = check(lambda x: x * 2, x)

@@ -84,6 +84,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     table[_aten.native_group_norm.default] = _group_norm
     table[_aten.convolution_backward.default] = _convolution_backward
+    table[_aten.eye.default] = table[_aten.eye.m] = _eye
     kept.update(packet.default for packet in _INTERPOLATIONS)
     written = {operator: write for operator, write in table.items() if operator not in kept}
     return {**written, **_at_sizes()}
@@ -213,6 +214,19 @@ def _group_norm(
         out = out + bias.reshape(channels)
     out = out.reshape(input.shape).to(input.dtype)
     return out, mean.squeeze(row).to(input.dtype), inverse.squeeze(row).to(input.dtype)
+
+
+def _eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **_of_memory: Any,
+) -> torch.Tensor:
+    """PyTorch counts to more than 255 in uint16, which its own kernels do not know."""
+    rows, columns = (torch.arange(size, device=device) for size in (n, n if m is None else m))
+    return (rows[:, None] == columns).to(dtype or torch.get_default_dtype())
 
 
 def _convolution_backward(
