@@ -47,7 +47,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "codegen/block_order": ("side_by_side", "shared_input", "golden"),
     "codegen/prim_func": ("golden", "emit", "length_dispatch"),
     "legal": ("choose_table", "legal", "space", "choose"),
-    "codegen/volatile_load": PRODUCTS,
+    "codegen/placed_loads": PRODUCTS,
     "analysis/keep_or_recompute": ("choose_table", "choose", "emit", "long_rows"),
     "analysis/two_stage_variance": ("long_rows", "persistent_rows", "emit"),
     "analysis/online_reduction": ("choose_table", "long_rows", "choose", "golden"),

@@ -57,7 +57,7 @@ def test_every_decision_is_broken_once():
 def test_decisions_that_went_unnoticed_once_are_among_them():
     known = [
         ("emit.py", "negation dropped", "not is_reversed"),
-        ("codegen/volatile_load.py", "qualifier dropped", "volatile"),
+        ("codegen/placed_loads.py", "qualifier dropped", "volatile"),
         ("rows/choose.py", "constant doubled", "1 << 11"),
     ]
     for file, kind, old in known:

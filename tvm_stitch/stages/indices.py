@@ -88,12 +88,25 @@ def counted_in_int32(number: Expr, through: tuple[type[Any], ...] = WRAPPING) ->
         return tirx.IntImm(NARROW, (number.value + MOST_NARROW + 1) % (1 << 32) - MOST_NARROW - 1)
     if isinstance(number, tirx.Cast) and dtype_of(number.value) == NARROW:
         return number.value
+    if isinstance(number, tirx.Cast) and _is_small(number.value):
+        return _narrow(number.value)
     if isinstance(number, tirx.Select):
         ways = (counted_in_int32(way, through) for way in (number.true_value, number.false_value))
         return tirx.Select(number.condition, *ways)
     if isinstance(number, through):
         return type(number)(*(counted_in_int32(part, through) for part in (number.a, number.b)))
     return _narrow(number)
+
+
+def _is_small(number: Expr) -> bool:
+    """Whether it is a float between two that 32 bits hold, which GPUs convert at once."""
+    beyond = {tirx.Min, tirx.Max}
+    while isinstance(number, tirx.Min | tirx.Max):
+        if not isinstance(number.b, tirx.FloatImm) or abs(number.b.value) > MOST_NARROW:
+            break
+        beyond.discard(type(number))
+        number = number.a
+    return not beyond
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:

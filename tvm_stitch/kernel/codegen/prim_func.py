@@ -13,6 +13,7 @@ from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.codegen.hazard_check import RESIDENT
+from tvm_stitch.kernel.codegen.placed_loads import with_likely_loads_first
 from tvm_stitch.stages.stage import Expr, Var, constant, dtype_of, substitute
 
 # Scalars that a kernel of TVM's is launched with.
@@ -45,7 +46,7 @@ def kernel_function(
     Through those that are `shared` its blocks wait for each other.
     """
     # TVM's passes over scheduled functions look for a root block.
-    root = s_tir.SBlock([], [], [], "root", body)
+    root = s_tir.SBlock([], [], [], "root", with_likely_loads_first(body))
     realized = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
     params = [*func.params, *shared, *workspaces]
     emitted = _with_names_apart(tirx.PrimFunc(params, realized, func.ret_type))

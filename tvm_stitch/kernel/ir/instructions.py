@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.guards import Guard, is_branch, mentions, share
 from tvm_stitch.stages.memoized import memoized, memoized_for_copies
-from tvm_stitch.stages.stage import Expr, Stage, constant, dtype_of, handle
+from tvm_stitch.stages.stage import Expr, Stage, constant, dtype_of, handle, loads_in
 from tvm_stitch.stages.visit import walked
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
@@ -77,7 +77,12 @@ class _Count:
     def visit(self, node: Any) -> Any:
         kind = type(node).__name__
         if kind == "TensorLoad":
-            # Its index is not computed for each element: a thread moves along the row.
+            # Its index is not computed for each element, for a thread moves along the row, unless it
+            # is made of what is loaded.
+            places = [index for index in node.indices if loads_in(index)]
+            if self._seen.isdisjoint(map(tvm_ffi.structural_hash, places)):
+                for place in places:
+                    walked(place, (tvm.ir.Expr, self.visit), pre=True)
             return tvm_ffi.WalkResult.SKIP
         if kind == "Call":
             kind = getattr(node.op, "name", "").removeprefix("tirx.")

@@ -310,6 +310,8 @@ class Access:
         index = here(self.flat_index(address, held))
         if address.from_memory and address.guard is None:
             return self._load_at(address.buffer, index)
+        if address.from_memory and is_narrow(address.buffer):
+            index = as_int64(counted_in_int32(index))
         return self.views[address.buffer][index]
 
     def _load_at(self, buffer: Var, index: Expr) -> Expr:

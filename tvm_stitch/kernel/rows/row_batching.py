@@ -14,6 +14,7 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.windows import lines_read
 from tvm_stitch.kernel.codegen.footprint import too_many_threads
+from tvm_stitch.kernel.ir.instructions import computes_in_branches
 from tvm_stitch.kernel.ir.mapping import WARP, Panel, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
@@ -77,7 +78,8 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and 0 < weights(program) <= MOST_AHEAD and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
-    if weights(program) <= MOST_AHEAD:  # of windows one row asks for enough
+    # Of windows one row asks for enough, and so it does of places in images.
+    if weights(program) <= MOST_AHEAD and not computes_in_branches(program):
         mapping = replace(mapping, batch=rows_at_once(program, mapping, device))
     return replace(
         mapping, min_blocks_per_sm=max(wave, RESIDENT_THREADS // mapping.block_threads, 1)

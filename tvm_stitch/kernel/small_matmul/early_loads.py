@@ -5,7 +5,7 @@ In: a ProductProgram, its Mapping. Out: reads, each with its Stage.
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.codegen.volatile_load import can_load_now
+from tvm_stitch.kernel.codegen.placed_loads import can_load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.smem_layout import steps_of

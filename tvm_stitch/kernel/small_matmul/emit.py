@@ -20,8 +20,8 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.codegen import reduction
+from tvm_stitch.kernel.codegen.placed_loads import load_now
 from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, evaluated, int64
-from tvm_stitch.kernel.codegen.volatile_load import load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.small_matmul.column_slices import STEP, waiting

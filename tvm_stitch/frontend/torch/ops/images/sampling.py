@@ -21,6 +21,9 @@ from tvm_stitch.frontend.torch.ops.images.taps import cubic_weights
 _BEYOND = 4
 """Elements beyond an image: where nothing of a cubic interpolation is in it."""
 
+_EXACT = 1 << 24
+"""Below it, float32 has all integers."""
+
 # An element along an axis, as it is counted, and its weight; None: it counts as it is.
 _Tap = tuple[Any, Any]
 
@@ -86,11 +89,13 @@ class _Axis(NamedTuple):
     def element(self, place: Any) -> Any:
         """The number of an element; of one that is not inside, of the next that is.
 
-        All are read, under no condition, so that none waits for another. GPUs make 32 bits of a
-        float four times as fast as 64, and divide so much faster where all numbers have bounds.
+        All are read, under no condition, so that none waits for another. The place is moved, not
+        the number, as long as floats tell elements apart: GPUs have no extremes of 64 bits.
         """
-        last = (self.extent - 1).astype("int32")
-        return tirx.min(tirx.max(place.astype("int32"), tirx.IntImm("int32", 0)), last)
+        zero, last = self.number(0), self.extent - 1
+        if isinstance(last, tirx.IntImm) and last.value < _EXACT:
+            return tirx.min(tirx.max(place, zero), last.astype(self.of)).astype("int64")
+        return tirx.min(tirx.max(place.astype("int64"), zero.astype("int64")), last)
 
     def number(self, value: float) -> Any:
         """As places are computed."""
@@ -186,10 +191,13 @@ def _total(
     holds: list[Any],
     of: str,
 ) -> Any:
-    """The sum of the taps along the first axis, each of which is the sum along those behind it."""
+    """The sum of the taps along the first axis, each of which is the sum along those behind it.
+
+    What is not inside is left out of each tap, not of a sum of them, of which nvcc makes a branch.
+    """
     if not left:
-        value = source(*at).astype(of)
-        return tirx.Select(tirx.all(*holds), value, immediate(0.0, of)) if holds else value
+        inside = tirx.likely(tirx.all(*holds))
+        return tirx.Select(inside, source(*at).astype(of), immediate(0.0, of))
     (axis, taps), *inner = left
     total = None
     for tap, weight in taps:
