@@ -55,7 +55,9 @@ where one of 128 rows takes 13, and their sums of 1536 in a row have twice the e
 _SUMMED = "float32"
 _CALL_TIR = Op.get("relax.call_tir")
 _SAMPLER = "grid_sampler"
-_ADDED_UP = RESHAPES | {"relax.permute_dims", "relax.concat", "relax.multiply", "relax.sum"}
+_ADDED_UP = RESHAPES | {
+    "relax.permute_dims", "relax.concat", "relax.astype", "relax.multiply", "relax.sum",
+}  # fmt: skip
 """What happens to samples of several images on the way to their weighted sum."""
 
 
