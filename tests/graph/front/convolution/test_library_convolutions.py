@@ -112,7 +112,7 @@ def test_a_cast_behind_rounds_what_is_summed_in_float32(dtype, transposed):
     mod = module(body, (2, 4, 7, 5), (4, 4, 3, 3), (4,), dtype=dtype)
     check(mod, kernels=2)
     (found,), refused = calls(mod)
-    assert found.bias and found.channels_last and not refused
+    assert found.bias != transposed and found.channels_last and not refused
 
 
 def test_a_cast_that_is_not_alone_or_to_another_type_stays():
@@ -184,6 +184,24 @@ def test_the_sum_of_two_convolutions_is_one_of_them_alone():
         (True, False, False),
         (True, True, True),
     ]
+    assert not refused
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_transposed_convolutions_end_with_nothing(rank):
+    """cuDNN would generate a kernel, for each size anew."""
+
+    def body(emit, x, w, b, z):
+        h = emit(getattr(op.nn, f"conv{rank}d_transpose")(x, w, padding=1))
+        return emit(op.nn.relu(emit(op.add(emit(op.add(h, b)), z))))
+
+    channels = (1, 6, *[1] * rank)
+    mod = module(
+        body, (2, 4, 7, 5)[: rank + 2], (4, 6, 3, 3)[: rank + 2], channels, (2, 6, 7, 5)[: rank + 2]
+    )
+    check(mod, kernels=None)
+    (found,), refused = calls(mod)
+    assert (found.what, found.bias, found.residual, found.relu) == ("data", False, False, False)
     assert not refused
 
 

@@ -15,7 +15,7 @@ from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, is_one, shape_of
 from tvm_stitch.graph.front.decompose.view import Definition, views_of
-from tvm_stitch.library.convolution import WEIGHT, Convolution
+from tvm_stitch.library.convolution import DATA, WEIGHT, Convolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,11 @@ def fused(
     if convolution.groups > 1:
         # cuDNN's kernels of grouped convolutions that end with more are slow: 7 x 7 by channels of
         # 16 x 96 x 56 x 56 halves takes 611 us with a bias and ReLU on an H200, 45 us without.
+        return found
+    if convolution.what == DATA:
+        # A bias behind a gradient makes cuDNN generate a kernel, for each size anew: the four of
+        # VITS's decoder, which have a bias, take 4.1 s for each length that is new, and no less time
+        # than its own kernels then.
         return found
     while (reader := only_reader.get(found.result)) is not None and reader.var not in taken:
         longer = _with(found, reader, definition)
