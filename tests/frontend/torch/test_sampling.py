@@ -9,12 +9,14 @@ torch = pytest.importorskip("torch")
 from torch_kernels import check_kernels  # noqa: E402
 from torch_programs import check, run, traced  # noqa: E402
 
+import tvm_stitch.torch  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.frontend.torch import convert  # noqa: E402
 
 functional = torch.nn.functional
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+SAMPLER = "grid_sampler_2d"
 WAYS = [*itertools.product(MODES, PADDINGS, (False, True))]
 
 
@@ -97,6 +99,20 @@ def test_places_far_beyond_and_none_at_all(mode, padding, device):
 
 
 @pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+@pytest.mark.parametrize("end", [float("inf"), float("nan")])
+def test_ends_that_are_no_number_are_not_what_lies_beyond(device, end):
+    """Elements that are not inside are read as well, of the next that is, and count nothing."""
+    image, _ = image_and_grid((1, 2, 7, 9), (5, 6))
+    image[..., [0, -1], :] = end
+    grid = torch.tensor([[-0.5, -3.0], [0.2, 2.5], [0.1, 0.3]]).view(1, 1, 3, 2)
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
+    found = torch.compile(sampled(), backend=ours)(image, grid)
+    assert not ours.log.report().left and found.isfinite().all()
+    torch.testing.assert_close(found, sampled()(image, grid))
+
+
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
 def test_sizes_that_change(device):
     torch._dynamo.reset()
     ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
@@ -163,3 +179,24 @@ def test_deformable_attention_is_few_kernels(batch, queries, dtype):
     assert sum(len(machine.kernels) for machine in ours.machines.values()) <= (
         1 if batch == 1 else 3
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernel_that_samples_transposes_for_the_product_behind_it(dtype):
+    """Neighbouring threads have the channels of a place, which lie side by side."""
+    torch.manual_seed(0)
+    shapes, heads, channels, points, queries = ((16, 16), (8, 8)), 8, 32, 4, 320
+    value = torch.randn(1, 320, heads, channels, dtype=dtype)
+    places = torch.rand(1, queries, heads, len(shapes), points, 2, dtype=dtype)
+    weights = torch.rand(1, queries, heads, len(shapes), points, dtype=dtype)
+    project = torch.nn.Linear(heads * channels, 64, dtype=dtype)
+    with torch.no_grad():
+        report = tvm_stitch.torch.explain(
+            lambda *given: project(deformable_attention(*given, shapes)),
+            value, places, weights, target="nvidia/nvidia-h200",
+        )  # fmt: skip
+    (part,) = report.parts
+    samplers = [k for k in part.kernels.kernels if SAMPLER in k.ops]
+    assert [kernel.ops.count(SAMPLER) for kernel in samplers] == [len(shapes)]
+    assert samplers[0].ops[-1] == "transpose"
+    assert samplers[0].mapping.startswith("1 threads per row")

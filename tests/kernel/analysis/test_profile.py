@@ -107,6 +107,40 @@ def test_of_rows_nobody_knows_who_is_beside_a_thread():
     assert (phase.gathers, phase.uncoalesced) == ((4,), 0)
 
 
+@pytest.mark.parametrize(("beside", "alone"), [(True, 0), (False, 1)])
+def test_short_rows_that_load_where_memory_says_are_beside_each_other_or_alone(beside, alone):
+    x, places = tensor(64, 64), tensor(64, 8, dtype="int64", name="places")
+
+    def found(row, k):
+        place = places[tirx.const(0, "int64") if beside else row, k]
+        return x[place, row] if beside else x[row, place]
+
+    sums = topi.sum(te.compute((64, 8), found, "found"), axis=1)
+    phase, *_ = profile(program(x, places, sums)).phases
+    assert phase.uncoalesced == alone
+
+
+def test_elements_that_are_sampled_read_some_lines_apart():
+    x, places = tensor(4096), tensor(64, 64, dtype="int64", name="places")
+    taken = te.compute((64, 64), lambda *at: topi.exp(x)[places(*at)], "taken")
+    (phase,) = profile(program(x, places, taken)).phases
+    assert phase.gathers == (4,) and 0 < phase.uncoalesced < 0.5
+
+
+def test_what_is_computed_of_a_loaded_place_counts():
+    x, places = tensor(64, 64), tensor(8, 64, name="places")
+
+    def count(place):
+        (stage,) = program(
+            x, places, te.compute((8, 64), lambda i, j: x[i, place(places[i, j])], "found")
+        ).stages
+        return instructions(stage).plain
+
+    plain = count(lambda place: place.astype("int64"))
+    clipped = count(lambda place: tirx.max(place, tirx.const(0.0, "float32")).astype("int64"))
+    assert clipped == plain + 1
+
+
 def test_a_slice_counts_what_it_reaches():
     x, y = tensor(1 << 20), tensor(64, name="y")
     found = profile(program(x, y, te.compute((64,), lambda i: x[i + 7] + y[i], "sum")))

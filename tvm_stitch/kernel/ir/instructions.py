@@ -77,8 +77,8 @@ class _Count:
     def visit(self, node: Any) -> Any:
         kind = type(node).__name__
         if kind == "TensorLoad":
-            # Its index is not computed for each element, for a thread moves along the row, unless it
-            # is made of what is loaded.
+            # Its index is not computed for each element, as a thread moves along the row, unless
+            # it is made of what is loaded.
             places = [index for index in node.indices if loads_in(index)]
             if self._seen.isdisjoint(map(tvm_ffi.structural_hash, places)):
                 for place in places:

@@ -53,9 +53,8 @@ def fused(
         # 16 x 96 x 56 x 56 halves takes 611 us with a bias and ReLU on an H200, 45 us without.
         return found
     if convolution.what == DATA:
-        # A bias behind a gradient makes cuDNN generate a kernel, for each size anew: the four of
-        # VITS's decoder, which have a bias, take 4.1 s for each length that is new, and no less time
-        # than its own kernels then.
+        # A bias behind a gradient makes cuDNN generate a kernel, for each size anew: four in VITS's
+        # decoder take 4.1 s for each length that is new, and are not faster afterwards.
         return found
     while (reader := only_reader.get(found.result)) is not None and reader.var not in taken:
         longer = _with(found, reader, definition)
