@@ -1,18 +1,26 @@
 """Images sampled at places of a grid are PyTorch's, whatever lies beyond them."""
 
 import itertools
+import math
+from dataclasses import replace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from check import H200  # noqa: E402
 from torch_kernels import check_kernels  # noqa: E402
 from torch_programs import check, run, traced  # noqa: E402
 
 import tvm_stitch.torch  # noqa: E402
+from tvm_stitch import transform  # noqa: E402
+from tvm_stitch.device import device_of  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.frontend.torch import convert  # noqa: E402
+from tvm_stitch.kernel.ir.mapping import Rows  # noqa: E402
+from tvm_stitch.kernel.rows import choose  # noqa: E402
+from tvm_stitch.kernel.rows.row_batching import batched  # noqa: E402
 
 functional = torch.nn.functional
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
@@ -157,43 +165,70 @@ def deformable_attention(value, places, weights, shapes):
     return summed.view(batch, -1, queries).transpose(1, 2).contiguous()
 
 
+def attention_of(batch, queries, heads, channels, shapes, dtype, points=4):
+    """What it reads."""
+    torch.manual_seed(0)
+    value = torch.randn(batch, sum(map(math.prod, shapes)), heads, channels)
+    places = torch.rand(batch, queries, heads, len(shapes), points, 2) * 1.4 - 0.2
+    weights = torch.rand(batch, queries, heads, len(shapes), points)
+    return [each.to(dtype) for each in (value, places, weights)]
+
+
+def compare_attention(given, shapes, dtype):
+    """Its kernels in the executor, beside float64."""
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    found = torch.compile(lambda *a: deformable_attention(*a, shapes), backend=ours)(*given)
+    exact = deformable_attention(*(each.double() for each in given), shapes)
+    # PyTorch's kernels for CPUs round places of halves, whose images are a few elements apart.
+    allowed = 2e-6 if dtype == torch.float32 else 0.04
+    assert (found.double() - exact).abs().max() <= allowed * exact.abs().max()
+    return ours
+
+
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("batch", "queries"), [(1, 33), (2, 7), (3, 1)])
 def test_deformable_attention_is_few_kernels(batch, queries, dtype):
-    torch.manual_seed(0)
-    shapes, heads, channels, points = ((5, 7), (3, 4)), 2, 8, 4
-    value = torch.randn(batch, 5 * 7 + 3 * 4, heads, channels)
-    places = torch.rand(batch, queries, heads, len(shapes), points, 2) * 1.4 - 0.2
-    weights = torch.rand(batch, queries, heads, len(shapes), points)
-    value, places, weights = (each.to(dtype) for each in (value, places, weights))
-    torch._dynamo.reset()
-    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
-    function = torch.compile(lambda *a: deformable_attention(*a, shapes), backend=ours)
-    found = function(value, places, weights)
-    exact = deformable_attention(value.double(), places.double(), weights.double(), shapes)
-    # PyTorch's kernels for CPUs round places of halves, whose images are a few elements apart.
-    allowed = 2e-6 if dtype == torch.float32 else 0.04
-    assert (found.double() - exact).abs().max() <= allowed * exact.abs().max()
+    shapes = (5, 7), (3, 4)
+    ours = compare_attention(attention_of(batch, queries, 2, 8, shapes, dtype), shapes, dtype)
     # Of several images the grids, which halves round, may be made of the places first.
     assert sum(len(machine.kernels) for machine in ours.machines.values()) <= (
         1 if batch == 1 else 3
     )
 
 
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("queries", "channels", "beside"), [(131, 16, True), (300, 7, False)])
+def test_channels_that_follow_each_other_share_a_thread(
+    monkeypatch, queries, channels, beside, dtype
+):
+    """Where a device is full without, and as many as a vector of rows has: no odd number."""
+    small = replace(device_of(H200), multiprocessors=1)
+    monkeypatch.setattr(transform, "device_of", lambda target: small)
+    found: list[Rows] = []
+
+    def noted(*given):
+        found.append(batched(*given))
+        return found[-1]
+
+    monkeypatch.setattr(choose, "batched", noted)
+    given = attention_of(2, queries, 2, channels, ((5, 7), (3, 4)), dtype)
+    compare_attention(given, ((5, 7), (3, 4)), dtype)
+    assert any(mapping.beside for mapping in found) == beside
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_kernel_that_samples_transposes_for_the_product_behind_it(dtype):
     """Neighbouring threads have the channels of a place, which lie side by side."""
-    torch.manual_seed(0)
-    shapes, heads, channels, points, queries = ((16, 16), (8, 8)), 8, 32, 4, 320
-    value = torch.randn(1, 320, heads, channels, dtype=dtype)
-    places = torch.rand(1, queries, heads, len(shapes), points, 2, dtype=dtype)
-    weights = torch.rand(1, queries, heads, len(shapes), points, dtype=dtype)
+    shapes, heads, channels = ((16, 16), (8, 8)), 8, 32
+    given = attention_of(1, 320, heads, channels, shapes, dtype)
     project = torch.nn.Linear(heads * channels, 64, dtype=dtype)
     with torch.no_grad():
         report = tvm_stitch.torch.explain(
             lambda *given: project(deformable_attention(*given, shapes)),
-            value, places, weights, target="nvidia/nvidia-h200",
+            *given, target="nvidia/nvidia-h200",
         )  # fmt: skip
     (part,) = report.parts
     samplers = [k for k in part.kernels.kernels if SAMPLER in k.ops]

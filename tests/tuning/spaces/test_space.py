@@ -23,7 +23,7 @@ from tvm_stitch.tuning.workload import workload_of
 # What the other fields of a mapping say too: alignment, the length of a row, who has room.
 FOLLOWING = {
     *("peeled", "idle", "steps", "blocks", "prefetch_next_row", "persistent_rows"),
-    *("tile", "cluster", "chunked"),
+    *("tile", "cluster", "chunked", "beside"),
 }
 
 

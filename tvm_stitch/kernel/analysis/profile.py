@@ -187,6 +187,19 @@ def _loads(program: Program, stage: Stage) -> _Loads:
     return remembered(stage, ("strides", program.space.key, has_rows), find)
 
 
+def sampled_together(program: Program) -> int:
+    """How many neighbouring rows load side by side wherever memory says; 1: not everywhere."""
+    frame = Frame(program)
+    found = [
+        frame.address(stage, read)
+        for stage in program.stages
+        for read in stage.reads
+        if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
+    ]
+    gathers = [each for each in found if each.stride is Stride.GATHER and each.from_memory]
+    return min((_together(frame, each) for each in gathers), default=1)
+
+
 def _share(stage: Stage, address: Address) -> float:
     """Of how many elements a load is taken, as far as the branch that it is in says so."""
     guard = None if address.origin is None else address.origin[1].guard

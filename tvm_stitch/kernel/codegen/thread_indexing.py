@@ -169,6 +169,8 @@ class Position:
             return
         first = group * mapping.block_rows + number * mapping.rows
         self.row = first + self.row_of_block
+        if mapping.beside:
+            self.row = (group * mapping.rows + self.row_of_block) * mapping.batch + number
         rows = constant(self.space.rows)
         # A row past the end computes the last one again and does not write it: no thread leaves, so
         # barriers and shuffles stay whole.

@@ -53,6 +53,7 @@ class Mapping:
     prefetch_next_row = False  # an iteration loads the next row before it works on its own
     batch = 1  # rows that the same threads load at once
     adjacent = False  # these lie side by side in memory, and are read as one vector
+    beside = False  # these follow each other, and work out together where they sample
     prefetch_weights = False  # what lies along the columns is loaded with the rows
     asynchronous = False  # rows are copied into shared memory by cp.async
     online = False  # sums are found together with the maximum or mean they are measured by
@@ -166,6 +167,7 @@ class Mapping:
         ]
         if self.batch > 1:
             words[-1] += f" for each of {self.batch} rows"
+            words[-1] += " beside each other" if self.beside else ""
         if self.blocks:
             words.append(
                 f"{self.blocks} blocks in a grid-stride loop, "
@@ -231,7 +233,8 @@ class Rows(Mapping):
 
     With a `cluster` of more than one block, that many blocks share a row, iterating along it.
     Where rows are short, the same threads work on a `batch` of rows, all of which they load before
-    they use the first. A fixed number of `blocks` iterates over the rows.
+    they use the first; `beside` each other, they share what is worked out of their places. A fixed
+    number of `blocks` iterates over the rows.
     """
 
     rows: int
@@ -252,6 +255,7 @@ class Rows(Mapping):
     idle: int = 0
     persistent_rows: int = 0
     chunked: bool = False
+    beside: bool = False
     # A block of a round may have any number of rows that are whole warps.
     powers: ClassVar[tuple[str, ...]] = ("threads", "vector", "cluster", "batch")
     kind = "rows"

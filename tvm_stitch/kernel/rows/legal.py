@@ -24,6 +24,7 @@ from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned
+from tvm_stitch.stages.stage import constant
 
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 CLUSTERS = (1, 2, 4, 8, 16)
@@ -55,6 +56,8 @@ def illegal_rows(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield "idle threads, where rows do not lie in pieces"
     if mapping.batch > 1 or mapping.prefetch_weights:
         yield from _batch(mapping)
+    if mapping.beside and (mapping.threads > 1 or constant(program.space.rows) is None):
+        yield "rows beside each other that a thread has not alone, or that run time counts"
     if mapping.asynchronous:
         yield from _asynchronous(problem, mapping)
     yield from misaligned(problem, mapping)

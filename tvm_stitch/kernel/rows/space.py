@@ -14,6 +14,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.choose import idle_threads, in_chunks, in_round, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS
+from tvm_stitch.kernel.rows.row_batching import samples_beside
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.stage import constant
 
@@ -52,6 +53,7 @@ def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
         min_blocks_per_sm=mapping.min_blocks_per_sm // mapping.block_threads,
         peeled=not is_aligned(problem.program, mapping.vector),
         idle=idle_threads(problem.program, mapping.threads, mapping.vector),
+        beside=samples_beside(problem.program, mapping),
     )
     if values["iterations"] == "chunks":
         return in_chunks(problem.program, mapping) if problem.program.scans else None
