@@ -79,10 +79,9 @@ class _Count:
         if kind == "TensorLoad":
             # Its index is not computed for each element, as a thread moves along the row, unless
             # it is made of what is loaded.
-            places = [index for index in node.indices if loads_in(index)]
-            if self._seen.isdisjoint(map(tvm_ffi.structural_hash, places)):
-                for place in places:
-                    walked(place, (tvm.ir.Expr, self.visit), pre=True)
+            for index in node.indices:
+                if loads_in(index):
+                    walked(index, (tvm.ir.Expr, self.visit), pre=True)
             return tvm_ffi.WalkResult.SKIP
         if kind == "Call":
             kind = getattr(node.op, "name", "").removeprefix("tirx.")
