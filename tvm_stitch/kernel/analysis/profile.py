@@ -30,7 +30,7 @@ from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.guards import share
-from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Stage,
     Var,
@@ -158,11 +158,7 @@ class _Loads:
 def _loads(program: Program, stage: Stage) -> _Loads:
     def find() -> _Loads:
         frame = Frame(program)
-        found = [
-            frame.address(stage, read)
-            for read in stage.reads
-            if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
-        ]
+        found = _elsewhere(frame, stage)
         apart = [each for each in found if each.stride is Stride.GATHER and not each.from_memory]
         strided = plan_loads(frame, apart, LANES)
         served = {address.key for load in strided for address in load.serves}
@@ -187,15 +183,21 @@ def _loads(program: Program, stage: Stage) -> _Loads:
     return remembered(stage, ("strides", program.space.key, has_rows), find)
 
 
-def sampled_together(program: Program) -> int:
-    """How many neighbouring rows load side by side wherever memory says; 1: not everywhere."""
-    frame = Frame(program)
-    found = [
+def _elsewhere(frame: Frame, stage: Stage) -> list[Address]:
+    """A stage's loads of inputs that are neither its own element nor a row's."""
+    program = frame.program
+    return [
         frame.address(stage, read)
-        for stage in program.stages
         for read in stage.reads
         if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
     ]
+
+
+@memoized
+def sampled_together(program: Program) -> int:
+    """How many neighbouring rows load side by side wherever memory says; 1: not everywhere."""
+    frame = Frame(program)
+    found = [address for stage in program.stages for address in _elsewhere(frame, stage)]
     gathers = [each for each in found if each.stride is Stride.GATHER and each.from_memory]
     return min((_together(frame, each) for each in gathers), default=1)
 

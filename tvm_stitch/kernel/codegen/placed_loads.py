@@ -16,6 +16,7 @@ from tvm.script import tirx as T
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, item_bytes
 from tvm_stitch.stages.visit import mapped
 
+_LIKELY = tvm.ir.Op.get("prim.likely")
 # By bytes: the type of the bits, PTX's name for it, and the constraint of such a register.
 _BITS = {2: ("unsigned short", "uint16", "b16", "h"), 4: ("unsigned", "uint32", "b32", "r")}
 _SOURCE = """
@@ -89,4 +90,4 @@ def with_likely_loads_first(body: tirx.Stmt) -> tirx.Stmt:
 
 def is_likely(condition: Expr) -> bool:
     """Whether whoever wrote a condition called it likely."""
-    return isinstance(condition, tvm.ir.Call) and condition.op.name.endswith(".likely")
+    return isinstance(condition, tvm.ir.Call) and condition.op.same_as(_LIKELY)

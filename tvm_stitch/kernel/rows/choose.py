@@ -368,7 +368,7 @@ def _in_more_hands(
     """With more threads a row while registers are too few; a block stays as large as it is."""
     while mapping.rows % 2 == 0 and needed(program, mapping) > most:
         own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
-        mapping = replace(mapping, threads=own, rows=rows, steps=steps)
+        mapping = replace(mapping, threads=own, rows=rows, steps=steps, beside=False)
     return mapping
 
 
@@ -388,5 +388,7 @@ def balance_registers(mappings: Sequence[Rows]) -> list[Rows]:
 def _spread(mapping: Rows, least: int) -> Rows:
     while mapping.rows > 1 and mapping.steps % 2 == 0 and mapping.elements > least:
         threads, rows, steps = 2 * mapping.threads, mapping.rows // 2, mapping.steps // 2
-        mapping = replace(mapping, threads=threads, rows=rows, steps=steps, min_blocks_per_sm=0)
+        mapping = replace(
+            mapping, threads=threads, rows=rows, steps=steps, min_blocks_per_sm=0, beside=False
+        )
     return mapping

@@ -98,8 +98,7 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
 def _beside(program: Program, mapping: Rows, device: Device) -> Rows:
     """With several rows that sample together, if there are enough of them to occupy the device."""
     several = replace(mapping, batch=BESIDE)
-    rows, busy = program.rows_expected, device.multiprocessors * device.max_threads // 2
-    if rows is None or rows < 2 * BESIDE * busy or not samples_beside(program, several):
+    if _leaves_idle(program, mapping, BESIDE, device) or not samples_beside(program, several):
         return mapping
     return replace(several, beside=True)
 
@@ -114,14 +113,19 @@ def samples_beside(program: Program, mapping: Rows) -> bool:
 def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int:
     """How many rows a thread of a short one should have, for enough loads to be in flight."""
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
-    rows, batch = program.rows_expected, mapping.batch
-    busy = device.multiprocessors * device.max_threads // 2
+    batch = mapping.batch
     wanted = WRITTEN_BYTES_IN_FLIGHT if _writes_rows(program) else BYTES_IN_FLIGHT
     while batch * row_bytes < wanted and batch < MOST_IN_FLIGHT:
-        if rows is not None and rows * mapping.threads < 2 * batch * busy:
+        if _leaves_idle(program, mapping, batch, device):
             break
         batch *= 2
     return batch
+
+
+def _leaves_idle(program: Program, mapping: Rows | Panel, batch: int, device: Device) -> bool:
+    """Whether batches of so many rows are known to be too few for half of the threads, twice."""
+    rows, busy = program.rows_expected, device.multiprocessors * device.max_threads // 2
+    return rows is not None and rows * mapping.threads < 2 * batch * busy
 
 
 def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:

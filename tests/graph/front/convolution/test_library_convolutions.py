@@ -199,7 +199,7 @@ def test_transposed_convolutions_end_with_nothing(rank):
     mod = module(
         body, (2, 4, 7, 5)[: rank + 2], (4, 6, 3, 3)[: rank + 2], channels, (2, 6, 7, 5)[: rank + 2]
     )
-    check(mod, kernels=None)
+    check(mod)
     (found,), refused = calls(mod)
     assert (found.what, found.bias, found.residual, found.relu) == ("data", False, False, False)
     assert not refused

@@ -16,7 +16,7 @@ from itertools import product as product_of
 from math import prod
 
 from tvm import te, tirx
-from tvm.ir import Call, Expr, GenericConst, Op
+from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op
 
 from tvm_stitch.graph.front.decompose.stages import (
@@ -36,6 +36,7 @@ from tvm_stitch.graph.front.decompose.view import (
     refined,
     views_of,
 )
+from tvm_stitch.graph.front.read import is_call_tir
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUBLASLT
 
@@ -53,7 +54,6 @@ and the depth from which on that lasts longer than a copy. Of one matrix the lib
 depth among blocks then, of a batch it does not: 2 products of 64 x 1536 x 768 took 50 us on an H200
 where one of 128 rows takes 13, and their sums of 1536 in a row have twice the error."""
 _SUMMED = "float32"
-_CALL_TIR = Op.get("relax.call_tir")
 _SAMPLER = "grid_sampler"
 _ADDED_UP = RESHAPES | {
     "relax.permute_dims", "relax.concat", "relax.astype", "relax.multiply", "relax.sum",
@@ -124,12 +124,11 @@ def _is_sampled(value: Expr, definition: Definition) -> bool:
         if not isinstance(call, Call) or call in seen:
             continue
         seen.add(call)
-        if call.op.same_as(_CALL_TIR):
-            if call.args[0].name_hint.startswith(_SAMPLER):
-                return True
-        elif call.op.name in _ADDED_UP:
-            joins = call.op.name == "relax.concat"
-            pending.extend(call.args[0].fields if joins else call.args[:2])
+        name = getattr(call.op, "name", "")
+        if is_call_tir(call) and call.args[0].name_hint.startswith(_SAMPLER):
+            return True
+        if name in _ADDED_UP:
+            pending.extend(call.args[0].fields if name == "relax.concat" else call.args[:2])
     return False
 
 
