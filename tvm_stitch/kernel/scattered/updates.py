@@ -114,7 +114,7 @@ class Updates:
         aligned = [each for each in fetched(wanted) if self._is_aligned(each)]
         self.fetched = [each for each in aligned if not each.is_shared]
         self.shared = {
-            each.read.key: self._loaded(each.read, [each.start], None)
+            each.read.key: self._loaded(each.read, [each.start])
             for each in aligned
             if each.is_shared
         }
@@ -139,12 +139,15 @@ class Updates:
 
     def _fetched(self, each: Fetched, taken: Var) -> Var:
         """The vectors of some updates."""
-        updates = [taken[int64(near)] for near in range(self.at_once)]
+        # The first update stands in for none, as the first column does where there is none: behind
+        # a branch a tile keeps what it had of the updates before, which ptxas spills, so that each
+        # load waits until the one before it is there.
+        none = tirx.const(0, "int32")
+        updates = [tirx.max(taken[int64(near)], none) for near in range(self.at_once)]
         # Whatever is asked of one of them, all numbers are on their way before.
         known = [self._numbers(each, update) for update in updates]
         starts = [self._start(each, *own) for own in zip(updates, known, strict=True)]
-        # Of none, the first row stands in for what memory says: a branch costs more registers.
-        return self._loaded(each.read, starts, None if any(known) else updates)
+        return self._loaded(each.read, starts)
 
     def _numbers(self, each: Fetched, update: Expr) -> dict[int, Expr]:
         """What memory has of an update that says where its row starts."""
@@ -158,9 +161,7 @@ class Updates:
             value = next(alike, None)
             if value is None:
                 own = flat_loads(self.part.views, substitute(read.load, known), wanted.place)
-                none = tirx.const(0, dtype_of(read.buffer))
-                value = tirx.if_then_else(update >= 0, own, none)
-                value = writer.value(f"{read.buffer.name}_of_update", value)
+                value = writer.value(f"{read.buffer.name}_of_update", own)
             found.append((read, value))
         return {read.key: value for read, value in found}
 
@@ -173,9 +174,7 @@ class Updates:
         # As a vector's number, so that whoever reads the code knows that they are aligned.
         vector = bind_axes(wanted.stage).simplify(tirx.floordiv(start, self.mapping.vector))
         vector = flat_loads(self.part.views, vector, wanted.place).astype(self._narrow(each.read))
-        name = f"{each.read.buffer.name}_vector"
-        none = tirx.const(0, dtype_of(vector))
-        own = self.writer.value(name, tirx.if_then_else(update >= 0, vector, none))
+        own = self.writer.value(f"{each.read.buffer.name}_vector", vector)
         return as_int64(own) * self.mapping.vector
 
     def _narrow(self, read: Read) -> str:
@@ -183,25 +182,25 @@ class Updates:
         size = elements_of(read.buffer)
         return "int32" if size is not None and size <= MOST_UPDATES else "int64"
 
-    def _loaded(self, read: Read, starts: list[Expr], updates: list[Expr] | None) -> Var:
-        """Vectors from where rows start, of those updates that there are."""
+    def _loaded(self, read: Read, starts: list[Expr]) -> Var:
+        """Vectors from where rows start."""
         writer, vector, each = self.writer, self.mapping.vector, self.mapping.elements
         dtype, view = dtype_of(read.buffer), self.part.views[read.buffer]
         tile = writer.allocate(f"{read.buffer.name}_fetched", len(starts) * each, dtype)
         for near, alike in product(range(len(starts)), self.position.steps()):
             with writer.unrolled(alike.count, "step", alike.start) as step:
-                exists = self.position.exists(step, alike.guard)
-                start = starts[near] + self.position.column(step, int64(0))
-                first = step * vector + near * each
+                exists = all_of(self.position.works, self.position.exists(step, alike.guard))
+                column = self.position.column(step, int64(0))
+                if exists is not None:
+                    column = tirx.Select(exists, column, int64(0))
+                start, first = starts[near] + column, step * vector + near * each
 
                 def move(
                     writer: Writer, lane: Expr, first: Expr = first, start: Expr = start
                 ) -> None:
                     writer.store(tile, first + lane, view[start + lane])
 
-                there = self.position.works if updates is None else updates[near] >= 0
-                with writer.when(all_of(there, exists)):
-                    vector_copy(writer, dtype, vector, move)
+                vector_copy(writer, dtype, vector, move)
         return tile
 
     def _add_element(
