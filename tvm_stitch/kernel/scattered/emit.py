@@ -31,34 +31,24 @@ from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.row_state import NextRow
-from tvm_stitch.kernel.scattered.indices import IN_CUDA
+from tvm_stitch.kernel.scattered.chunk_sums import ChunkSums
+from tvm_stitch.kernel.scattered.indices import as_int32, int32
 from tvm_stitch.kernel.scattered.layout import ListLayout, list_layouts
-from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
+from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
 from tvm_stitch.kernel.scattered.update_list import UpdateList
 from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
     Var,
+    as_int64,
+    constant,
     dtype_of,
-    element_bytes,
 )
 
 HEAVY = 32  # updates of a row, beyond which all threads of its block share them
-# A tree reduction over so many groups of a block's threads: in the end the first has all of it.
-_COMBINE = """
-__device__ __forceinline__ void {name}(void* partials, int groups, int elements) {{
-  {type}* own = ({type}*)partials + threadIdx.x;
-  for (int left = blockDim.x / 2; groups > 1; groups /= 2, left /= 2) {{
-    __syncthreads();
-    if (threadIdx.x < left) {{
-      for (int n = 0; n < elements; ++n) own[n * blockDim.x] += own[n * blockDim.x + left];
-    }}
-  }}
-  __syncthreads();
-}}
-"""
+HEAVIER = 4  # and how many times the average, where others' threads have rows of their own
 
 
 def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) -> Expr:
@@ -66,22 +56,18 @@ def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) ->
     return _Scattered(behind_sums(program), mapping, place, program.scattered).emit()
 
 
-def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
-    """Shared memory where the threads of a block combine their sums of one row's updates."""
-    if mapping.block_threads == mapping.working:
-        return 0
-    return mapping.elements * mapping.block_threads * element_bytes(wanted.stage.output)
-
-
 def workspace(program: ScatteredProgram, mapping: Mapping) -> Var | None:
     """Room for what blocks sort out of the indices for each other, in words of 32 bits."""
+    if not mapping.partitioned:
+        return None
     size = _places(list_layouts(program.scattered, program.space, mapping))[-1]
-    return tirx.decl_buffer((size,), "int32", "workspace") if size else None
+    return tirx.decl_buffer((size,), "int32", "workspace")
 
 
-def _places(layouts: Sequence[ListLayout]) -> list[int]:
+def _places(layouts: Sequence[ListLayout]) -> list[Expr]:
     """Where each sum has its own in the workspace, and where the last ends."""
-    return [0, *accumulate(each.words for each in layouts)]
+    words = (as_int64(each.chunks.words if each.chunks else 0) for each in layouts)
+    return list(accumulate(words, initial=int64(0)))
 
 
 class _Scattered(IteratedPart):
@@ -101,10 +87,11 @@ class _Scattered(IteratedPart):
 
     def emit(self) -> Expr:
         """The lists, then the rows; or one list after the other, each with its rows."""
-        partitions = [each.partition for each in self.lists if each.partition is not None]
-        for partition in partitions:
-            partition.sort_out()
-        if partitions:
+        for each in self.lists:
+            if each.partition is not None:
+                sums = ChunkSums(self.program, self.mapping, self.place, each)
+                each.partition.sort_out(sums.add_up)
+        if self.mapping.partitioned:
             self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
         layout = self.lists[0].layout
         if layout.lists == 1:
@@ -171,7 +158,7 @@ class _Sum:
     def emit(self) -> None:
         """Write all of it; where not all updates had room, list them again by iterations."""
         writer, updates = self.writer, self.list
-        self._clear(self.tile)
+        clear(writer, self.tile, self.mapping)
         first_row = self.part.listed * self.mapping.rows
         if updates.always_fits:
             self._add(first_row)
@@ -183,10 +170,6 @@ class _Sum:
                 updates.look(look, self.part.iteration)
             self._add(first_row)
 
-    def _clear(self, tile: Var) -> None:
-        with self.writer.unrolled(self.mapping.elements, "element") as element:
-            self.writer.store(tile, element, tirx.const(0, self.dtype))
-
     def _add(self, first_row: Expr) -> None:
         """Add what is listed for the row, behind the rows before the iteration's first one."""
         writer, rows = self.writer, self.mapping.rows
@@ -196,17 +179,14 @@ class _Sum:
         if self.groups == 1:
             self._add_entries(self.updates, first, last, self.tile)
             return
-        with writer.when(all_of(last - first <= HEAVY, self.position.works)):
+        heavy = self._heavy()
+        with writer.when(all_of(last - first <= heavy, self.position.works)):
             self._add_entries(self.updates, first, last, self.tile)
-        partials = writer.allocate(
-            f"{self.name}_partials", self.mapping.elements * self.mapping.block_threads,
-            self.dtype, "shared.dyn",
-        )  # fmt: skip
         together = min(rows, WARP)
         with writer.serial(rows // together, "rows") as group:
             at = group * together + tirx.floormod(self.part.place.thread, together)
-            heavy = self.list.last(first_row + at) - self.list.first(first_row + at) > HEAVY
-            votes = writer.value("votes", ballot(heavy))
+            is_heavy = self.list.last(first_row + at) - self.list.first(first_row + at) > heavy
+            votes = writer.value("votes", ballot(is_heavy))
             with (
                 writer.when(block_uniform(votes > tirx.const(0, "uint32"))),
                 writer.serial(together, "heavy") as bit,
@@ -215,50 +195,47 @@ class _Sum:
                 one = tirx.const(1, "uint32")
                 chosen = tirx.bitwise_and(tirx.shift_right(votes, bit.astype("uint32")), one)
                 with writer.when(block_uniform(chosen > tirx.const(0, "uint32"))):
-                    self._add_heavy(first_row, row, partials)
+                    self._add_heavy(first_row, row)
 
-    def _add_heavy(self, first_row: Expr, row: Expr, partials: Var) -> None:
+    def _heavy(self) -> int:
+        """Updates of a row that are as many for its own threads as others have, and no more."""
+        count, rows = constant(self.wanted.count), constant(self.wanted.rows)
+        if self.mapping.idle or count is None or not rows:
+            return HEAVY
+        return max(HEAVY, HEAVIER * count // rows)
+
+    def _add_heavy(self, first_row: Expr, row: Expr) -> None:
         """All threads add some of the updates of one row, whose own add them up in order."""
-        writer, mapping, position = self.writer, self.mapping, self.position
+        writer, position, mapping = self.writer, self.position, without_idle(self.mapping)
         first, last = self.list.first(first_row + row), self.list.last(first_row + row)
-        updates, groups = self.updates, self.groups
-        if mapping.idle:  # these have columns here, as if there were more rows
-            shared = Scattered(
-                mapping.working, groups, mapping.vector, mapping.steps, mapping.blocks
-            )
-            place = Position(self.part.program.space, shared, self.part.place, int64(0))
-            updates = Updates(self.part.beside(place), self.wanted, self.dtype)
-        each = tirx.floordiv(last - first + (groups - 1), groups)
+        part, updates = self.part, self.updates
+        if self.mapping.idle:  # these have columns here, as if there were more rows
+            place = Position(part.program.space, mapping, part.place, int64(0))
+            updates = Updates(part.beside(place), self.wanted, self.dtype)
+        each = tirx.floordiv(last - first + (self.groups - 1), self.groups)
         group = updates.position.row_of_block.astype("int32")
         start = writer.value("start", first + each * group)
         end = writer.value("end", tirx.min(start + each, last))
-        partial = self.part.tile(f"{self.name}_partial", self.dtype)
-        self._clear(partial)
+        partial = part.tile(f"{self.name}_partial", self.dtype)
+        clear(writer, partial, mapping)
         self._add_entries(updates, start, end, partial)
-        with writer.unrolled(mapping.elements, "element") as element:
-            at = element * mapping.block_threads + self.part.place.thread
-            writer.store(partials, at, partial[element])
-        name = f"tvm_stitch_combine_{self.dtype}"
-        source = _COMBINE.format(name=name, type=IN_CUDA[self.dtype])
-        sizes = [tirx.const(each, "int32") for each in (groups, mapping.elements)]
-        writer.call(T.cuda.func_call(name, partials.ptr_to([int64(0)]), *sizes, source_code=source))
-        with (
-            writer.when(position.row_of_block == row),
-            writer.unrolled(mapping.elements, "element") as element,
-        ):
-            at = element * mapping.block_threads + position.thread
-            writer.store(self.tile, element, self.tile[element] + partials[at])
+        partials = self.list.partials
+        assert partials is not None, "groups of threads share the row"
+        partials.combine(partial, mapping.block_threads)
+        with writer.when(position.row_of_block == row):
+            partials.take(self.tile, position.thread)
         writer.call(T.tvm_storage_sync("shared"))
 
     def _add_entries(self, updates: Updates, first: Expr, last: Expr, tile: Var) -> None:
-        """Add those of a range of the list, in their order."""
-        writer, at_once = self.writer, updates.at_once
-        groups = tirx.floordiv(last - first + (at_once - 1), at_once).astype("int64")
-        with writer.serial(groups, "group") as group:
-            taken = writer.allocate(f"{self.name}_taken", at_once, "int32")
-            for near in range(at_once):
-                at = first.astype("int64") + group * at_once + near
-                none = tirx.const(-1, "int32")
-                update = tirx.if_then_else(at < last.astype("int64"), self.list.update(at), none)
-                writer.store(taken, int64(near), update)
-            updates.add(taken, tile)
+        """Add those of a range of the list, in their order, then sums that chunks have of some."""
+        partition = self.list.partition
+        if partition is None or partition.sums is None:
+            updates.add_range(self.list.number, first, last, tile)
+            return
+        count = as_int32(self.wanted.count)
+        updates.add_range(self.list.number, first, last, tile, count)
+        number = tirx.if_then_else(last > first, self.list.number(last - 1), int32(-1))
+        with self.writer.when(self.writer.value("last_number", number) >= count):
+            updates.add_sums(
+                lambda entry: self.list.number(entry) - count, first, last, tile, partition.sums
+            )

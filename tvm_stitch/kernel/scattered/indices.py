@@ -17,8 +17,20 @@ from tvm_stitch.kernel.ir.listing import AT_ONCE
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.layout import ListLayout
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
-from tvm_stitch.stages.stage import Expr, constant, substitute
+from tvm_stitch.stages.stage import Expr, as_int64, constant, substitute
 
+# In CUDA, not in TIR: TVM would look for places of barriers of its own, inside of branches.
+COUNT = """
+__device__ __forceinline__ void {name}(void* counts, int at, int more) {{
+  atomicAdd((int*)counts + at, more);
+}}
+"""
+NOTE = """
+__device__ __forceinline__ void {name}(void* to, int room, void* counter, {type} entry) {{
+  int slot = atomicAdd((int*)counter, 1);
+  if (slot < room) (({type}*)to)[slot] = entry;
+}}
+"""
 IN_CUDA = {"int32": "int", "int64": "long long", "float32": "float"}
 
 
@@ -93,6 +105,10 @@ class Indices:
         source = source.format(name=name, **known)
         self.writer.call(T.cuda.func_call(name, *arguments, source_code=source))
 
+    def row_of(self, update: Expr) -> Expr:
+        """The row of the table that an update goes to, in 32 bits."""
+        return self._row(self._goes_to(as_int64(update), self.wanted.count))
+
     def _goes_to(self, update: Expr, end: Expr) -> Expr:
         """The row of the table that an update goes to; -1: there is no such update."""
         wanted = self.wanted
@@ -109,3 +125,8 @@ class Indices:
 def int32(value: int) -> Expr:
     """A constant in 32 bits."""
     return tirx.const(value, "int32")
+
+
+def as_int32(value: int | Expr) -> Expr:
+    """A number in 32 bits."""
+    return int32(value) if isinstance(value, int) else value.astype("int32")

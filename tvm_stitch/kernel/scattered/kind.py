@@ -30,10 +30,12 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.kernel.scattered.emit import emit_scattered, shared_sum_bytes, workspace
+from tvm_stitch.kernel.scattered.chunk_layout import ChunkLayout
+from tvm_stitch.kernel.scattered.emit import emit_scattered, workspace
 from tvm_stitch.kernel.scattered.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
+from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
 from tvm_stitch.kernel.scattered.updates import held_bytes
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, scattered_sum
@@ -97,11 +99,17 @@ def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
     layouts = list_layouts(program.scattered, program.space, mapping)
     for each, layout in zip(program.scattered, layouts, strict=True):
         count = extents.size(each.count)
-        shares = -(-layout.chunks // mapping.blocks)
-        looked += 2 * layout.chunk * shares if layout.chunk else count
+        looked += _sorted_out(count, layout.chunks, mapping) if layout.chunks else count
         listed += -(-count // layout.groups)
         room += layout.room * layout.lists
     return Listing(looked, listed, room, mapping.partitioned)
+
+
+def _sorted_out(count: int, chunks: ChunkLayout, mapping: Mapping) -> int:
+    """Indices that a block looks at to sort them out."""
+    number = -(-count // chunks.size)
+    shares = -(-number // mapping.blocks)
+    return 2 * chunks.size * shares
 
 
 def _piece_threads(problem: Problem[ScatteredProgram], vector: int) -> int:
@@ -186,8 +194,6 @@ def _not_shared(
     problem: Problem[ScatteredProgram], mapping: Scattered, needed: Footprint
 ) -> Iterator[str]:
     """Why blocks cannot sort out the indices for each other."""
-    if any(constant(each.count) is None for each in problem.program.scattered):
-        yield "indices whose number only run time knows, sorted out by all blocks"
     if mapping.blocks >= mapping.block_threads:
         yield f"{mapping.blocks} blocks, for each of which a thread of a block counts"
     room = needed.blocks_per_sm(problem.device)

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, power_of_two
+from tvm_stitch.kernel.scattered import chunk_layout
+from tvm_stitch.kernel.scattered.chunk_layout import WORD_BYTES, ChunkLayout
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
-from tvm_stitch.stages.stage import constant, item_bytes
+from tvm_stitch.stages.stage import Expr, constant, element_bytes, item_bytes
 
 LIST_BYTES = 1 << 17  # at most
 NUMBER_BITS = 32  # of an update, where only run time knows how many there are
-WORD_BYTES = 4  # of a workspace
 DTYPES = ("int32", "int64")  # of entries
 # Of a list that is one of several, the room over what it has on an average: entries are sorted from
 # one half into the other, and some rows are sent more than others.
 SPARE = 4
-ALIGNED = 64  # words: what a sum has in a workspace starts in a sector of its own
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class ListLayout:
     room: int  # entries
     bits: int  # of an entry, that number the update
     dtype: str  # of an entry
-    sent: str  # type of an entry that one block sends another
-    chunk: int  # indices that a block sorts by the groups that they go to; 0: all scan all
-    chunks: int
+    chunks: ChunkLayout | None  # that blocks sort out for each other; None: all scan all indices
 
     @property
     def lists(self) -> int:
@@ -61,29 +59,14 @@ class ListLayout:
         return self.ranges
 
     @property
-    def owners(self) -> int:
-        """Where the numbers of what is sent to each group begin, and where these end."""
+    def chunks_start(self) -> int:
+        """Where the numbers of chunks begin."""
         return self.sums + WARP
 
     @property
     def counters(self) -> int:
         """Numbers beside the entries."""
-        return self.owners + (self.groups + 1 if self.chunk else 0)
-
-    @property
-    def chunks_at_once(self) -> int:
-        """Of how many chunks there is room for all entries."""
-        return self.room // self.chunk
-
-    @property
-    def sorted_words(self) -> int:
-        """Of a workspace, the words of all chunks' entries."""
-        return _aligned(self.chunks * self.chunk * item_bytes(self.sent) // WORD_BYTES)
-
-    @property
-    def words(self) -> int:
-        """The same with the table that says where each group's are: by group, then by chunk."""
-        return self.sorted_words + _aligned((self.groups + 1) * self.chunks)
+        return self.chunks_start + (self.chunks.counters if self.chunks else 0)
 
 
 def list_layouts(
@@ -97,12 +80,12 @@ def list_layouts(
     steps = -(-(constant(space.rows) or 0) // mapping.rows)
     groups = mapping.blocks // blocks_of_row(space, mapping)
     iterations = -(-steps // groups)
-    counts = [constant(each.count) for each in scattered]
     listed = iterations
     if mapping.partitioned:
-        most = max((count or 0 for count in counts), default=0)
+        most = max((constant(each.count) or 0 for each in scattered), default=0)
         listed = _listed(most, steps, iterations, mapping)
-    return tuple(_layout(count, groups, iterations, listed, mapping) for count in counts)
+    columns = constant(space.columns) or 0
+    return tuple(_layout(each, columns, groups, iterations, listed, mapping) for each in scattered)
 
 
 def _listed(count: int, steps: int, iterations: int, mapping: Mapping) -> int:
@@ -117,32 +100,35 @@ def _listed(count: int, steps: int, iterations: int, mapping: Mapping) -> int:
 
 
 def _bits(count: int) -> int:
-    """Of numbers of so many updates."""
-    return max(1, (count - 1).bit_length())
+    """Of numbers of so many updates, and of sums of some."""
+    numbers = count + (2 * count + chunk_layout.ALIGNED) // chunk_layout.HOT
+    return max(1, (numbers - 1).bit_length())
 
 
 def _layout(
-    count: int | None, groups: int, iterations: int, listed: int, mapping: Mapping
+    wanted: ScatteredSum, columns: int, groups: int, iterations: int, listed: int, mapping: Mapping
 ) -> ListLayout:
-    """The list of a sum of so many updates: where it can be, it has room for all."""
+    """The list of a sum: where it can be, it has room for all updates."""
+    count = constant(wanted.count)
     bits = NUMBER_BITS if count is None else _bits(count)
-    rows = listed * mapping.rows
-    dtype, sent = (_dtype(bits, own * mapping.rows) for own in (listed, iterations))
+    rows, all_rows = (each * mapping.rows for each in (listed, iterations))
+    hot = chunk_layout.most_hot(count, mapping.blocks) if mapping.partitioned else 0
+    dtype = _dtype(bits, max(rows, hot))
     most = LIST_BYTES // item_bytes(dtype)
     room = most if count is None else min(most, power_of_two(count))
-    chunk = 0
-    if count and mapping.partitioned:
-        chunk = min(-(-count // mapping.blocks), room)
-    chunks = -(-(count or 0) // chunk) if chunk else 0
-    return ListLayout(
-        groups, iterations, listed, rows, room, bits, dtype, sent, chunk, chunks
-    )  # fmt: skip
+    chunks = None
+    if mapping.partitioned:
+        number: int | Expr = wanted.count if count is None else count
+        room_bytes, sum_bytes = (
+            room * item_bytes(dtype),
+            columns * element_bytes(wanted.stage.output),
+        )
+        chunks = chunk_layout.chunk_layout(
+            number, groups, mapping.blocks, _dtype(bits, all_rows), room_bytes, sum_bytes
+        )
+    return ListLayout(groups, iterations, listed, rows, room, bits, dtype, chunks)
 
 
 def _dtype(bits: int, rows: int) -> str:
     """Of entries that number updates in so many bits, and so many rows."""
     return "int32" if bits + rows.bit_length() < NUMBER_BITS else "int64"
-
-
-def _aligned(words: int) -> int:
-    return -(-words // ALIGNED) * ALIGNED

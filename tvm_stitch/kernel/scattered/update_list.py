@@ -14,10 +14,13 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.scattered.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.indices import Indices, int32
-from tvm_stitch.kernel.scattered.layout import WORD_BYTES, ListLayout
+from tvm_stitch.kernel.scattered.layout import ListLayout
+from tvm_stitch.kernel.scattered.room import Room
+from tvm_stitch.kernel.scattered.shared_rows import Partials
 from tvm_stitch.kernel.scattered.sorting import sort_source
-from tvm_stitch.kernel.scattered.sources import Partition, Room, Scan, Source
+from tvm_stitch.kernel.scattered.sources import Partition, Scan, Source
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, as_int64, constant, item_bytes
 
@@ -26,7 +29,7 @@ class UpdateList:
     """The list of one sum."""
 
     def __init__(
-        self, wanted: ScatteredSum, layout: ListLayout, mapping: Mapping, place: Place, at: int = 0
+        self, wanted: ScatteredSum, layout: ListLayout, mapping: Mapping, place: Place, at: Expr
     ) -> None:
         """`at`: where in the workspace of the kernel the sum has its own."""
         self.wanted, self.layout = wanted, layout
@@ -41,10 +44,13 @@ class UpdateList:
         # Of each row the first of its entries, and the one behind its last; the counter.
         start = room * wide // WORD_BYTES
         self.ranges = self.writer.view(self.entries, int64(layout.counters), start, "int32")
+        # Where threads combine their sums of a row, if several groups of them may share one.
+        is_shared = mapping.block_threads > mapping.working
+        self.partials = Partials(wanted, mapping, place) if is_shared else None
         group = tirx.floordiv(place.block, mapping.blocks // layout.groups)
         taken = Room(self.entries, self.ranges, layout)
         self.partition: Partition | None = None
-        if layout.chunk:
+        if layout.chunks:
             assert place.workspace is not None, "updates are sorted out in a workspace"
             self.partition = Partition(self.indices, group, taken, place.workspace, at)
         self.source: Source = self.partition or Scan(self.indices, group, taken)
@@ -59,8 +65,8 @@ class UpdateList:
         """The entry behind a row's last."""
         return self.ranges[row + self.layout.rows]
 
-    def update(self, entry: Expr) -> Expr:
-        """The update of an entry, in 32 bits."""
+    def number(self, entry: Expr) -> Expr:
+        """The update of an entry, in 32 bits; behind all of them, sums of chunks."""
         mask = tirx.const((1 << self.layout.bits) - 1, self.layout.dtype)
         return tirx.bitwise_and(self.entries[entry], mask).astype("int32")
 

@@ -6,6 +6,8 @@ know where the numbers of updates come from.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 
@@ -114,12 +116,62 @@ class Updates:
         aligned = [each for each in fetched(wanted) if self._is_aligned(each)]
         self.fetched = [each for each in aligned if not each.is_shared]
         self.shared = {
-            each.read.key: self._loaded(each.read, [each.start])
-            for each in aligned
-            if each.is_shared
+            each.read.key: self._rows(each.read, [each.start]) for each in aligned if each.is_shared
         }
 
-    def add(self, taken: Var, tile: Var) -> None:
+    def add_range(
+        self,
+        number: Callable[[Expr], Expr],
+        first: Expr,
+        last: Expr,
+        tile: Var,
+        count: Expr | None = None,
+    ) -> None:
+        """Add updates that a list has, in their order; of these, those below `count`."""
+        with self._taken(number, first, last) as taken:
+            if count is not None:
+                for near in map(int64, range(self.at_once)):
+                    none = tirx.const(-1, "int32")
+                    own = tirx.Select(taken[near] < count, taken[near], none)
+                    self.writer.store(taken, near, own)
+            self._add(taken, tile)
+
+    def add_sums(
+        self, number: Callable[[Expr], Expr], first: Expr, last: Expr, tile: Var, sums: Var
+    ) -> None:
+        """Add rows of sums, which a list numbers; those below 0 are none of them."""
+        columns, own = self.part.program.space.columns, f"{self.wanted.stage.name}_sums"
+        with self._taken(number, first, last) as taken:
+            numbers = [taken[int64(near)] for near in range(self.at_once)]
+            starts = [as_int64(tirx.max(each, 0)) * columns for each in numbers]
+            loaded = self._vectors(own, self.dtype, sums, starts)
+            for alike in self.position.steps():
+                with (
+                    self.writer.unrolled(alike.count, "step", alike.start) as step,
+                    self.writer.when(self.position.exists(step, alike.guard)),
+                    self.writer.unrolled(self.mapping.vector, "lane") as lane,
+                ):
+                    slot, none = self.part.own_slot(step, lane), tirx.const(0, self.dtype)
+                    for near, each in enumerate(numbers):
+                        value = loaded[near * self.mapping.elements + slot]
+                        value = tirx.Select(each >= 0, value, none)
+                        self.writer.store(tile, slot, tile[slot] + value)
+
+    @contextmanager
+    def _taken(self, number: Callable[[Expr], Expr], first: Expr, last: Expr) -> Iterator[Var]:
+        """Some entries of a range at once, in a loop: their numbers; -1 is none."""
+        writer, at_once = self.writer, self.at_once
+        groups = tirx.floordiv(last - first + (at_once - 1), at_once).astype("int64")
+        with writer.serial(groups, "group") as group:
+            taken = writer.allocate(f"{self.wanted.stage.name}_taken", at_once, "int32")
+            for near in range(at_once):
+                at = first.astype("int64") + group * at_once + near
+                none = tirx.const(-1, "int32")
+                update = tirx.if_then_else(at < last.astype("int64"), number(at), none)
+                writer.store(taken, int64(near), update)
+            yield taken
+
+    def _add(self, taken: Var, tile: Var) -> None:
         """All loads of these updates are on their way before the first is used; -1 is none."""
         tiles = {each.read.key: self._fetched(each, taken) for each in self.fetched}
         for alike in self.position.steps():
@@ -147,7 +199,7 @@ class Updates:
         # Whatever is asked of one of them, all numbers are on their way before.
         known = [self._numbers(each, update) for update in updates]
         starts = [self._start(each, *own) for own in zip(updates, known, strict=True)]
-        return self._loaded(each.read, starts)
+        return self._rows(each.read, starts)
 
     def _numbers(self, each: Fetched, update: Expr) -> dict[int, Expr]:
         """What memory has of an update that says where its row starts."""
@@ -182,11 +234,15 @@ class Updates:
         size = elements_of(read.buffer)
         return "int32" if size is not None and size <= MOST_UPDATES else "int64"
 
-    def _loaded(self, read: Read, starts: list[Expr]) -> Var:
-        """Vectors from where rows start."""
+    def _rows(self, read: Read, starts: list[Expr]) -> Var:
+        """Of a tensor, its rows that start there."""
+        view, name = self.part.views[read.buffer], f"{read.buffer.name}_fetched"
+        return self._vectors(name, dtype_of(read.buffer), view, starts)
+
+    def _vectors(self, name: str, dtype: str, view: Var, starts: list[Expr]) -> Var:
+        """A thread's vectors of rows, which are on their way together."""
         writer, vector, each = self.writer, self.mapping.vector, self.mapping.elements
-        dtype, view = dtype_of(read.buffer), self.part.views[read.buffer]
-        tile = writer.allocate(f"{read.buffer.name}_fetched", len(starts) * each, dtype)
+        tile = writer.allocate(name, len(starts) * each, dtype)
         for near, alike in product(range(len(starts)), self.position.steps()):
             with writer.unrolled(alike.count, "step", alike.start) as step:
                 exists = all_of(self.position.works, self.position.exists(step, alike.guard))

@@ -1,0 +1,82 @@
+"""Rows whose updates several groups of a block's threads add up, and one of these all of them.
+
+In: a scattered sum, its Mapping. Writes TIR into a Writer. Must not know which row it is.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.scattered.indices import IN_CUDA, as_int32, int32
+from tvm_stitch.kernel.scattered.mapping import Scattered
+from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
+from tvm_stitch.stages.stage import Expr, Var, dtype_of, element_bytes
+
+# A tree reduction over the groups of threads that have a row, side by side: in the end the first
+# has all of it.
+_COMBINE = """
+__device__ __forceinline__ void {name}(void* partials, int width, int least, int elements) {{
+  {type}* own = ({type}*)partials + threadIdx.x;
+  for (int left = width / 2; left >= least; left /= 2) {{
+    __syncthreads();
+    if ((threadIdx.x & (width - 1)) < left) {{
+      for (int n = 0; n < elements; ++n) own[n * blockDim.x] += own[n * blockDim.x + left];
+    }}
+  }}
+  __syncthreads();
+}}
+"""
+
+
+def without_idle(mapping: Mapping) -> Mapping:
+    """The same threads, of which those without elements of their row have some of others."""
+    if not mapping.idle:
+        return mapping
+    rows = mapping.block_threads // mapping.working
+    return Scattered(mapping.working, rows, mapping.vector, mapping.steps, mapping.blocks)
+
+
+def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
+    """Shared memory where the threads of a block combine their sums of one row's updates."""
+    if mapping.block_threads == mapping.working:
+        return 0
+    return mapping.elements * mapping.block_threads * element_bytes(wanted.stage.output)
+
+
+def clear(writer: Writer, tile: Var, mapping: Mapping) -> None:
+    """Nothing is added up yet."""
+    with writer.unrolled(mapping.elements, "element") as element:
+        writer.store(tile, element, tirx.const(0, dtype_of(tile)))
+
+
+class Partials:
+    """Sums of all threads in shared memory."""
+
+    def __init__(self, wanted: ScatteredSum, mapping: Mapping, place: Place) -> None:
+        self.writer, self.thread, self.mapping = place.writer, place.thread, mapping
+        self.dtype = dtype_of(wanted.stage.output)
+        size, name = mapping.elements * mapping.block_threads, f"{wanted.stage.name}_partials"
+        self.buffer = self.writer.allocate(name, size, self.dtype, "shared.dyn")
+
+    def combine(self, tile: Var, width: int | Expr) -> None:
+        """Add up what so many threads have, side by side, that share a row; a barrier is behind."""
+        writer = self.writer
+        with writer.unrolled(self.mapping.elements, "element") as element:
+            writer.store(self.buffer, self._at(element, self.thread), tile[element])
+        name = f"tvm_stitch_combine_{self.dtype}"
+        source = _COMBINE.format(name=name, type=IN_CUDA[self.dtype])
+        sizes = as_int32(width), int32(self.mapping.working), int32(self.mapping.elements)
+        own = self.buffer.ptr_to([int64(0)])
+        writer.call(T.cuda.func_call(name, own, *sizes, source_code=source))
+
+    def take(self, tile: Var, thread: Expr) -> None:
+        """Add what a thread has then; others may be combined behind a barrier."""
+        with self.writer.unrolled(self.mapping.elements, "element") as element:
+            sums = self.buffer[self._at(element, thread)]
+            self.writer.store(tile, element, tile[element] + sums)
+
+    def _at(self, element: Expr, thread: Expr) -> Expr:
+        return element * self.mapping.block_threads + thread
