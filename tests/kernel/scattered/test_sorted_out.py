@@ -17,7 +17,7 @@ from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.scattered import layout, sorting
+from tvm_stitch.kernel.scattered import chunk_layout, layout, sorting
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.verify import rounded, stitched_for_cpu
 
@@ -168,12 +168,50 @@ def test_sums_are_the_same_however_updates_are_found(monkeypatch, often, longest
     case = sums(33, np.random.default_rng(5).permutation(indices))
     at, updates, table = rounded(case.module, case.arrays)
     updates *= np.float32(1.02) ** np.arange(-450, 450, dtype="float32")[:, None]
-    found = set()
+    found = {}
     for mapping in (SORTED_OUT, SCANNED):
         by(monkeypatch, mapping)
         runner = Runner(stitched_for_cpu(case.module, H200), H200)
-        found |= {runner.run((at, updates, table), seed)[0].tobytes() for seed in range(3)}
-    assert len(found) == 1
+        found[mapping] = {runner.run((at, updates, table), seed)[0].tobytes() for seed in range(3)}
+    # Chunks have sums of their own of rows that are sent many.
+    both = found[SORTED_OUT] | found[SCANNED]
+    assert ([len(each) for each in found.values()], len(both)) == ([1, 1], 2 if often else 1)
+
+
+HOT = {
+    "one": np.full(500, 57),
+    "half": np.where(np.arange(500) % 2, 9, random(100, 500)),
+    "ten": random(10, 500),
+    "sorted": np.sort(random(20, 500)),
+}
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("indices", HOT)
+@pytest.mark.parametrize("bins", [1 << 13, 4])
+@pytest.mark.parametrize("mapping", [SORTED_OUT, IDLE, replace(SORTED_OUT, threads=64, rows=1)])
+def test_rows_that_are_sent_many_are_added_up_in_chunks(monkeypatch, mapping, bins, indices):
+    """Of rows that have a bin together one is."""
+    monkeypatch.setattr(chunk_layout, "HOT", 3)
+    monkeypatch.setattr(chunk_layout, "MOST_BINS", bins)
+    by(monkeypatch, mapping)
+    check(sums(100, HOT[indices]), kernels=1)
+
+
+@pytest.mark.parametrize("words", [61, 2])
+def test_each_piece_of_a_row_has_its_sums_of_chunks(monkeypatch, words):
+    monkeypatch.setattr(chunk_layout, "HOT", 3)
+    for mapping in (Scattered(8, 8, 4, 1, blocks=6), Scattered(32, 4, 4, 1, blocks=6, idle=24)):
+        by(monkeypatch, replace(mapping, partitioned=True))
+        check(embedding_step((61, 68), 190, words), kernels=1)
+
+
+@pytest.mark.parametrize("list_bytes", [256, 1 << 12])
+def test_sums_of_chunks_have_room_where_lists_have_none(monkeypatch, list_bytes):
+    monkeypatch.setattr(chunk_layout, "HOT", 3)
+    monkeypatch.setattr(layout, "LIST_BYTES", list_bytes)
+    by(monkeypatch, Scattered(32, 2, 1, 1, blocks=3, partitioned=True))
+    check(embedding_step((61, 31), 190, 2), kernels=1)
 
 
 def test_many_indices_are_sorted_out_and_few_are_not():

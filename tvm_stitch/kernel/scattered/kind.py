@@ -83,13 +83,22 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
 
 
 def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[Scattered]:
-    """Blocks that sort out the indices for each other first, where that takes less long."""
+    """Blocks that sort out the indices for each other first, where that takes less long.
+
+    Where only run time knows how many there are, too: the many that all look through take longer
+    than a barrier for few.
+    """
     program, device = problem.program, problem.device
     shared = replace(mapping, partitioned=True)
     own, other = (_listing(program, each) for each in (mapping, shared))
     threads = mapping.block_threads
-    if "global" in problem.schemes and other.us(threads, device) < own.us(threads, device):
+    is_open = any(constant(each.count) is None for each in program.scattered)
+    if "global" in problem.schemes and (
+        is_open or other.us(threads, device) < own.us(threads, device)
+    ):
         yield shared
+        if is_open:
+            return
     yield mapping
 
 
