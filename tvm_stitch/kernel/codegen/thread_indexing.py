@@ -167,6 +167,9 @@ class Position:
         self.row = group
         if mapping.block_rows == 1:
             return
+        if mapping.cyclic:
+            self._place_cyclic(group)
+            return
         first = group * mapping.block_rows + number * mapping.rows
         self.row = first + self.row_of_block
         if mapping.beside:
@@ -179,6 +182,14 @@ class Position:
         elif rows % mapping.block_rows:
             self.row_exists = self.row < self.space.rows
             self.row = tirx.min(self.row, self.space.rows - 1)
+
+    def _place_cyclic(self, group: Expr) -> None:
+        """The same of rows that are as far apart as blocks' turns are many."""
+        rows = constant(self.space.rows) or 0
+        self.row = self.row_of_block * turns_of(self.space, self.mapping) + group
+        if rows % self.mapping.rows:
+            self.row_exists = self.row < rows
+            self.row = tirx.min(self.row, int64(rows - 1))
 
     def _end_rows(self, first: Expr, writer: Writer) -> None:
         """The last of the rows side by side that exists, counted from their first, in 32 bits.
@@ -320,6 +331,11 @@ def blocks_of(space: Space, mapping: Mapping) -> int:
     if space.row_segment is not None:
         return (constant(space.row_segments) or 0) * blocks_of_row(space, mapping)
     return -(-(constant(space.rows) or 0) // mapping.block_rows)
+
+
+def turns_of(space: Space, mapping: Mapping) -> int:
+    """How often blocks take rows of a space of constant shape, all blocks together."""
+    return -(-(constant(space.rows) or 0) // mapping.rows)
 
 
 def iterations_of_segment(space: Space, mapping: Mapping) -> int:

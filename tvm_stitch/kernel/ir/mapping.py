@@ -47,6 +47,7 @@ class Mapping:
     peeled = False  # rows start misaligned: vectors begin at the first aligned element
     split = False  # rows are split over neighbouring blocks, as many as it takes
     chunked = False  # a block takes its row in chunks as long as its reach, one after the other
+    cyclic = False  # neighbouring rows belong to different blocks (a cyclic distribution)
     blocks = 0  # of a grid that iterates over the rows; 0: as many as there are rows
     # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
     min_blocks_per_sm = 0

@@ -21,8 +21,10 @@ ALIGNED = 64  # words: what has a part of a workspace starts in a sector of its 
 # Indices of a chunk, where only run time knows how many there are.
 CHUNK = 2048
 # Updates of one row in a chunk, from which on who sorts it out adds them up.
-HOT = 16
-BINS_OF_INDEX = 4  # in which rows are counted: few of those that have one are in it by chance
+HOT = 8
+# Rows are counted in bins, so many for each index that few have one by chance; where there are not
+# as many, more updates make a row.
+BINS_OF_INDEX = 4
 MOST_BINS = 1 << 13
 
 
@@ -35,7 +37,8 @@ class ChunkLayout:
     count: int | Expr  # of chunks
     sent: str  # type of an entry that one block sends another
     bins: int  # in which updates are counted by rows
-    hot: int  # rows of a chunk that may have as many as are added up; 0: none are
+    least: int  # updates of a row that are added up
+    hot: int  # rows of a chunk that may have as many; 0: none have
     sum_words: int  # of the sums of a row
 
     # Numbers in shared memory, one behind the other.
@@ -98,9 +101,11 @@ def chunk_layout(
     known = count if isinstance(count, int) else None
     size = min(_size(known, blocks), room_bytes // item_bytes(sent))
     chunks = shared_out(as_int64(count), size) if known is None else -(-known // size)
-    hot = size // HOT
+    least = _least(size)
+    hot = size // least
     bins = min(MOST_BINS, power_of_two(BINS_OF_INDEX * size)) if hot else 0
-    return ChunkLayout(groups, size, chunks, sent, bins, hot, -(-sum_bytes // WORD_BYTES))
+    sum_words = -(-sum_bytes // WORD_BYTES)
+    return ChunkLayout(groups, size, chunks, sent, bins, least, hot, sum_words)
 
 
 def most_hot(count: int | None, blocks: int) -> int:
@@ -109,7 +114,11 @@ def most_hot(count: int | None, blocks: int) -> int:
 
 
 def _size(count: int | None, blocks: int) -> int:
-    return CHUNK if count is None else max(ALIGNED, int(_aligned(-(-count // blocks))))
+    return CHUNK if count is None else max(ALIGNED, -(-count // blocks))
+
+
+def _least(size: int) -> int:
+    return HOT * max(1, BINS_OF_INDEX * size // MOST_BINS)
 
 
 def shared_out(number: Expr, each: int) -> Expr:

@@ -15,15 +15,17 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, int64
-from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.mapping import Mapping, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.kernel.scattered.hot_rows import HotRows
 from tvm_stitch.kernel.scattered.indices import int32
-from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
+from tvm_stitch.kernel.scattered.mapping import Scattered
+from tvm_stitch.kernel.scattered.shared_rows import clear
 from tvm_stitch.kernel.scattered.update_list import UpdateList
 from tvm_stitch.kernel.scattered.updates import Updates
-from tvm_stitch.stages.stage import Expr, as_int64, dtype_of
+from tvm_stitch.stages.stage import Expr, as_int64, constant, dtype_of
 
 
 class ChunkSums:
@@ -32,10 +34,10 @@ class ChunkSums:
     def __init__(
         self, program: Program, mapping: Mapping, place: Place, updates: UpdateList
     ) -> None:
-        self.program, self.mapping, self.place = program, without_idle(mapping), place
+        self.program, self.mapping, self.place = program, _mapping(program.space, mapping), place
         self.list, self.writer = updates, place.writer
-        self.pieces = blocks_of_row(program.space, mapping)
-        self.groups = mapping.block_threads // mapping.working
+        self.pieces = blocks_of_row(program.space, self.mapping)
+        self.groups = self.mapping.rows
 
     def add_up(self, hot: HotRows, chunk: Expr) -> None:
         """Write all of a chunk."""
@@ -83,10 +85,12 @@ class ChunkSums:
         tile = part.tile(f"{wanted.stage.name}_of_chunk", dtype)
         clear(writer, tile, self.mapping)
         updates.add_range(self.list.number, first, last, tile)
-        if (partials := self.list.partials) is not None:
-            partials.combine(tile, parts * self.mapping.working)
+        partials = self.list.partials
+        if self.groups > 1:
+            assert partials is not None, "groups of threads share rows"
+            partials.combine(tile, self.mapping, parts * self.mapping.threads)
             clear(writer, tile, self.mapping)
-            partials.take(tile, part.place.thread)
+            partials.take(tile, self.mapping, part.place.thread)
             writer.call(T.tvm_storage_sync("shared"))
         for alike in position.steps():
             with writer.unrolled(alike.count, "step", alike.start) as step:
@@ -94,3 +98,12 @@ class ChunkSums:
                 with writer.when(guard), writer.unrolled(self.mapping.vector, "lane") as lane:
                     column = position.column(step, lane)
                     writer.store(to, row + column, tile[part.own_slot(step, lane)])
+
+
+def _mapping(space: Space, mapping: Mapping) -> Mapping:
+    """Threads side by side along all of a row, as far as there are so many."""
+    columns = constant(space.columns) or 0
+    threads = min(mapping.block_threads, power_of_two(-(-columns // mapping.vector)))
+    rows = mapping.block_threads // threads
+    own = Scattered(threads, rows, mapping.vector, 1, 0)
+    return replace(own, blocks=blocks_of_row(space, own))

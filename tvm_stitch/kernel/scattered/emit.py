@@ -221,9 +221,9 @@ class _Sum:
         self._add_entries(updates, start, end, partial)
         partials = self.list.partials
         assert partials is not None, "groups of threads share the row"
-        partials.combine(partial, mapping.block_threads)
+        partials.combine(partial, mapping, mapping.block_threads)
         with writer.when(position.row_of_block == row):
-            partials.take(self.tile, position.thread)
+            partials.take(self.tile, mapping, position.thread)
         writer.call(T.tvm_storage_sync("shared"))
 
     def _add_entries(self, updates: Updates, first: Expr, last: Expr, tile: Var) -> None:

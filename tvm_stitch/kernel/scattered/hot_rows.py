@@ -12,7 +12,6 @@ from __future__ import annotations
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.scattered import chunk_layout
 from tvm_stitch.kernel.scattered.chunk_layout import ChunkLayout
 from tvm_stitch.kernel.scattered.indices import COUNT, NOTE, Indices, int32
 from tvm_stitch.kernel.scattered.room import Room
@@ -77,7 +76,7 @@ class HotRows:
         bins, leaders, found = map(
             place, (layout.bins_start, layout.leaders_start, layout.found_start)
         )
-        sizes = int32(layout.bins), int32(chunk_layout.HOT)
+        sizes = int32(layout.bins), int32(layout.least)
         self.indices.call("find_hot", _FIND, bins, sizes[0], leaders, found, sizes[1])
         self.indices.barrier()
         self.found = self.writer.value("found", self.room.number(layout.found_start))

@@ -65,15 +65,18 @@ class Indices:
 
     def group(self, row: Expr) -> Expr:
         """The group of blocks that has a row of the table; -1 or 0 of none."""
-        return tirx.truncmod(tirx.truncdiv(row, self.mapping.rows), self.layout.groups)
+        return tirx.truncmod(self._turn(row), self.layout.groups)
 
     def iteration(self, row: Expr) -> Expr:
         """The iteration in which it is worked on."""
-        return tirx.truncdiv(tirx.truncdiv(row, self.mapping.rows), self.layout.groups)
+        return tirx.truncdiv(self._turn(row), self.layout.groups)
 
     def inside(self, row: Expr) -> Expr:
         """Its number among the rows of an iteration."""
-        return tirx.truncmod(row, self.mapping.rows)
+        return tirx.truncdiv(row, self.layout.turns)
+
+    def _turn(self, row: Expr) -> Expr:
+        return tirx.truncmod(row, self.layout.turns)
 
     def listed_row(self, row: Expr) -> Expr:
         """Its number among the rows of its blocks, in all iterations."""

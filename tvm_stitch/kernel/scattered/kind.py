@@ -30,7 +30,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.kernel.scattered.chunk_layout import ChunkLayout
+from tvm_stitch.kernel.scattered.chunk_layout import HOT, ChunkLayout
 from tvm_stitch.kernel.scattered.emit import emit_scattered, workspace
 from tvm_stitch.kernel.scattered.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
@@ -83,23 +83,35 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
 
 
 def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[Scattered]:
-    """Blocks that sort out the indices for each other first, where that takes less long.
-
-    Where only run time knows how many there are, too: the many that all look through take longer
-    than a barrier for few.
-    """
-    program, device = problem.program, problem.device
-    shared = replace(mapping, partitioned=True)
-    own, other = (_listing(program, each) for each in (mapping, shared))
-    threads = mapping.block_threads
-    is_open = any(constant(each.count) is None for each in program.scattered)
-    if "global" in problem.schemes and (
-        is_open or other.us(threads, device) < own.us(threads, device)
-    ):
+    """Blocks that sort out the indices for each other first, where that takes less long."""
+    if "global" not in problem.schemes:
+        yield mapping
+        return
+    # Those that have no rows of their own sort out indices, too.
+    device, pieces = problem.device, blocks_of_row(problem.program.space, mapping)
+    blocks = max(mapping.blocks, pieces * (device.multiprocessors // pieces))
+    shared = replace(mapping, partitioned=True, blocks=blocks)
+    if _adds_up_chunks(problem.program, shared):
         yield shared
-        if is_open:
-            return
+        return
+    own, other = (_listing(problem.program, each) for each in (mapping, shared))
+    threads = mapping.block_threads
+    if other.us(threads, device) < own.us(threads, device):
+        yield shared
     yield mapping
+
+
+def _adds_up_chunks(program: ScatteredProgram, mapping: Scattered) -> bool:
+    """Whether each row gets enough updates of a chunk that they are added up there.
+
+    Where only run time knows how many there are, blocks sort them out as well: many that all look
+    through take longer than a barrier for few.
+    """
+    counts = [constant(each.count) for each in program.scattered]
+    if None in counts:
+        return True
+    rows = constant(program.space.rows) or 0
+    return any((count or 0) >= HOT * rows * mapping.blocks for count in counts)
 
 
 def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row, turns_of
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.scattered import chunk_layout
@@ -30,6 +30,7 @@ class ListLayout:
     """How much a list has room for, and how its entries are written."""
 
     groups: int  # of blocks, each of which has rows of its own
+    turns: int  # of all groups, and how far apart the rows of one are
     iterations: int  # of a block
     listed: int  # of these, how many a list is for
     rows: int  # of a list
@@ -77,23 +78,25 @@ def list_layouts(
     Where blocks sort out the indices for each other, they may make several lists of few iterations
     each; who scans all indices does so once, if there is room.
     """
-    steps = -(-(constant(space.rows) or 0) // mapping.rows)
+    turns = turns_of(space, mapping)
     groups = mapping.blocks // blocks_of_row(space, mapping)
-    iterations = -(-steps // groups)
+    iterations = -(-turns // groups)
     listed = iterations
     if mapping.partitioned:
         most = max((constant(each.count) or 0 for each in scattered), default=0)
-        listed = _listed(most, steps, iterations, mapping)
+        listed = _listed(most, turns, iterations, mapping)
     columns = constant(space.columns) or 0
-    return tuple(_layout(each, columns, groups, iterations, listed, mapping) for each in scattered)
+    return tuple(
+        _layout(each, columns, (groups, turns, iterations, listed), mapping) for each in scattered
+    )
 
 
-def _listed(count: int, steps: int, iterations: int, mapping: Mapping) -> int:
+def _listed(count: int, turns: int, iterations: int, mapping: Mapping) -> int:
     """For how many iterations a list has room, to spare, of a sum of so many updates."""
     own = iterations
     for dtype in DTYPES:
         room = LIST_BYTES // item_bytes(dtype) // SPARE
-        own = max(1, min(iterations, room * steps // max(1, count)))
+        own = max(1, min(iterations, room * turns // max(1, count)))
         if _dtype(_bits(count), own * mapping.rows) == dtype:
             break
     return own
@@ -106,9 +109,10 @@ def _bits(count: int) -> int:
 
 
 def _layout(
-    wanted: ScatteredSum, columns: int, groups: int, iterations: int, listed: int, mapping: Mapping
+    wanted: ScatteredSum, columns: int, shares: tuple[int, int, int, int], mapping: Mapping
 ) -> ListLayout:
     """The list of a sum: where it can be, it has room for all updates."""
+    groups, _turns, iterations, listed = shares
     count = constant(wanted.count)
     bits = NUMBER_BITS if count is None else _bits(count)
     rows, all_rows = (each * mapping.rows for each in (listed, iterations))
@@ -126,7 +130,7 @@ def _layout(
         chunks = chunk_layout.chunk_layout(
             number, groups, mapping.blocks, _dtype(bits, all_rows), room_bytes, sum_bytes
         )
-    return ListLayout(groups, iterations, listed, rows, room, bits, dtype, chunks)
+    return ListLayout(*shares, rows, room, bits, dtype, chunks)
 
 
 def _dtype(bits: int, rows: int) -> str:

@@ -24,6 +24,7 @@ class Scattered(Mapping):
     # Whether each block sorts out a chunk of the indices for all others, which wait for it.
     partitioned: bool = False
     split = True
+    cyclic = True  # rows that many indices name may be neighbours, as a text's first words are
     kind = "scattered"
 
     @property

@@ -39,9 +39,14 @@ def without_idle(mapping: Mapping) -> Mapping:
     return Scattered(mapping.working, rows, mapping.vector, mapping.steps, mapping.blocks)
 
 
+def shares_rows(mapping: Mapping) -> bool:
+    """Whether several groups of a block's threads may add up updates of one row."""
+    return mapping.partitioned or mapping.block_threads > mapping.working
+
+
 def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
     """Shared memory where the threads of a block combine their sums of one row's updates."""
-    if mapping.block_threads == mapping.working:
+    if not shares_rows(mapping):
         return 0
     return mapping.elements * mapping.block_threads * element_bytes(wanted.stage.output)
 
@@ -56,27 +61,24 @@ class Partials:
     """Sums of all threads in shared memory."""
 
     def __init__(self, wanted: ScatteredSum, mapping: Mapping, place: Place) -> None:
-        self.writer, self.thread, self.mapping = place.writer, place.thread, mapping
-        self.dtype = dtype_of(wanted.stage.output)
-        size, name = mapping.elements * mapping.block_threads, f"{wanted.stage.name}_partials"
+        self.writer, self.thread = place.writer, place.thread
+        self.threads, self.dtype = mapping.block_threads, dtype_of(wanted.stage.output)
+        size, name = mapping.elements * self.threads, f"{wanted.stage.name}_partials"
         self.buffer = self.writer.allocate(name, size, self.dtype, "shared.dyn")
 
-    def combine(self, tile: Var, width: int | Expr) -> None:
+    def combine(self, tile: Var, mapping: Mapping, width: int | Expr) -> None:
         """Add up what so many threads have, side by side, that share a row; a barrier is behind."""
         writer = self.writer
-        with writer.unrolled(self.mapping.elements, "element") as element:
-            writer.store(self.buffer, self._at(element, self.thread), tile[element])
+        with writer.unrolled(mapping.elements, "element") as element:
+            writer.store(self.buffer, element * self.threads + self.thread, tile[element])
         name = f"tvm_stitch_combine_{self.dtype}"
         source = _COMBINE.format(name=name, type=IN_CUDA[self.dtype])
-        sizes = as_int32(width), int32(self.mapping.working), int32(self.mapping.elements)
+        sizes = as_int32(width), int32(mapping.working), int32(mapping.elements)
         own = self.buffer.ptr_to([int64(0)])
         writer.call(T.cuda.func_call(name, own, *sizes, source_code=source))
 
-    def take(self, tile: Var, thread: Expr) -> None:
+    def take(self, tile: Var, mapping: Mapping, thread: Expr) -> None:
         """Add what a thread has then; others may be combined behind a barrier."""
-        with self.writer.unrolled(self.mapping.elements, "element") as element:
-            sums = self.buffer[self._at(element, thread)]
+        with self.writer.unrolled(mapping.elements, "element") as element:
+            sums = self.buffer[element * self.threads + thread]
             self.writer.store(tile, element, tile[element] + sums)
-
-    def _at(self, element: Expr, thread: Expr) -> Expr:
-        return element * self.mapping.block_threads + thread

@@ -18,7 +18,7 @@ from tvm_stitch.kernel.scattered.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.indices import Indices, int32
 from tvm_stitch.kernel.scattered.layout import ListLayout
 from tvm_stitch.kernel.scattered.room import Room
-from tvm_stitch.kernel.scattered.shared_rows import Partials
+from tvm_stitch.kernel.scattered.shared_rows import Partials, shares_rows
 from tvm_stitch.kernel.scattered.sorting import sort_source
 from tvm_stitch.kernel.scattered.sources import Partition, Scan, Source
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
@@ -45,8 +45,7 @@ class UpdateList:
         start = room * wide // WORD_BYTES
         self.ranges = self.writer.view(self.entries, int64(layout.counters), start, "int32")
         # Where threads combine their sums of a row, if several groups of them may share one.
-        is_shared = mapping.block_threads > mapping.working
-        self.partials = Partials(wanted, mapping, place) if is_shared else None
+        self.partials = Partials(wanted, mapping, place) if shares_rows(mapping) else None
         group = tirx.floordiv(place.block, mapping.blocks // layout.groups)
         taken = Room(self.entries, self.ranges, layout)
         self.partition: Partition | None = None
