@@ -11,7 +11,7 @@ import tvm_stitch
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.kernel.scattered import kind as scattered_kind
-from tvm_stitch.kernel.scattered import layout
+from tvm_stitch.kernel.scattered.lists import layout
 from tvm_stitch.options import SCHEMES
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu

@@ -17,7 +17,7 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.scattered import layout
+from tvm_stitch.kernel.scattered.lists import layout
 from tvm_stitch.kernel.scattered.mapping import Scattered
 
 

@@ -17,7 +17,7 @@ from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.scattered import chunk_layout, layout, sorting
+from tvm_stitch.kernel.scattered.lists import chunk_layout, layout, sorting
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.verify import rounded, stitched_for_cpu
 
@@ -237,7 +237,8 @@ def test_blocks_that_wait_for_each_other_are_all_there():
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "blocks"), [(10000, 1, 132), (10000, 128, 132), (64, 128, 64), (2, 768, 120)]
+    ("rows", "columns", "blocks"),
+    [(10000, 1, 132), (10000, 128, 132), (64, 128, 64), (2, 768, 120)],
 )
 def test_few_elements_have_as_many_threads(rows, columns, blocks):
     """Of 10000 rows by threads of their own, 40 blocks of 256 were all that there were.

@@ -19,11 +19,11 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part
-from tvm_stitch.kernel.scattered.hot_rows import HotRows
-from tvm_stitch.kernel.scattered.indices import int32
+from tvm_stitch.kernel.scattered.lists.hot_rows import HotRows
+from tvm_stitch.kernel.scattered.lists.indices import int32
+from tvm_stitch.kernel.scattered.lists.update_list import UpdateList
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.shared_rows import clear
-from tvm_stitch.kernel.scattered.update_list import UpdateList
 from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.stage import Expr, as_int64, constant, dtype_of
 

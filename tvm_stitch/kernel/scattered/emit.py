@@ -32,11 +32,11 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.row_state import NextRow
 from tvm_stitch.kernel.scattered.chunk_sums import ChunkSums
-from tvm_stitch.kernel.scattered.indices import as_int32, int32
-from tvm_stitch.kernel.scattered.layout import ListLayout, list_layouts
+from tvm_stitch.kernel.scattered.lists.indices import as_int32, int32
+from tvm_stitch.kernel.scattered.lists.layout import ListLayout, list_layouts
+from tvm_stitch.kernel.scattered.lists.update_list import UpdateList
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
-from tvm_stitch.kernel.scattered.update_list import UpdateList
 from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (

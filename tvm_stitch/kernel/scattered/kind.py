@@ -30,9 +30,9 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.kernel.scattered.chunk_layout import HOT, ChunkLayout
 from tvm_stitch.kernel.scattered.emit import emit_scattered, workspace
-from tvm_stitch.kernel.scattered.layout import list_layouts
+from tvm_stitch.kernel.scattered.lists.chunk_layout import HOT, ChunkLayout
+from tvm_stitch.kernel.scattered.lists.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
@@ -76,10 +76,14 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
         for block in (BLOCK_THREADS, BLOCK_THREADS // 2, FEWEST_THREADS):
             for threads in (each for each in POWERS if least <= each <= block):
                 steps = -(-columns // (threads * vector))
+                found = []
                 for most in (steps,) if whole else (PIECE_STEPS, 1):
                     rows, each = block // threads, min(steps, most)
                     mapping = Scattered(threads, rows, vector, each, 0)
-                    yield from _listed(problem, _grid_stride(problem, mapping, waves))
+                    found.append(_grid_stride(problem, mapping, waves))
+                # Of what is as good, more threads have more loads on their way.
+                for mapping in sorted(found, key=lambda each: each.idle / each.threads):
+                    yield from _listed(problem, mapping)
 
 
 def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[Scattered]:
@@ -164,7 +168,8 @@ def _grid_stride(problem: Problem[ScatteredProgram], mapping: Scattered, waves: 
     if None not in counts:
         listing = min(listing, power_of_two(sum(count or 0 for count in counts)))
     listing = max(listing, FEWEST_THREADS)
-    while mapping.rows > 1 and -(-total // mapping.rows) * pieces < device.multiprocessors:
+    enough = device.multiprocessors * 3 // 4
+    while mapping.rows > 1 and -(-total // mapping.rows) * pieces < enough:
         fewer = replace(mapping, rows=mapping.rows // 2)
         if fewer.block_threads < listing:
             if _is_whole(problem.program):

@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.scattered.indices import IN_CUDA, as_int32, int32
+from tvm_stitch.kernel.scattered.lists.indices import IN_CUDA, as_int32, int32
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, element_bytes

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.scattered.indices import int32
-from tvm_stitch.kernel.scattered.layout import ListLayout
+from tvm_stitch.kernel.scattered.lists.indices import int32
+from tvm_stitch.kernel.scattered.lists.layout import ListLayout
 from tvm_stitch.stages.stage import Expr, Var, as_int64
 
 

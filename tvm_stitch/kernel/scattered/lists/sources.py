@@ -18,10 +18,10 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import all_of, block_uniform, int64
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.scattered.chunk_layout import WORD_BYTES
-from tvm_stitch.kernel.scattered.hot_rows import HotRows
-from tvm_stitch.kernel.scattered.indices import COUNT, NOTE, Indices, as_int32, int32
-from tvm_stitch.kernel.scattered.room import Room
+from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
+from tvm_stitch.kernel.scattered.lists.hot_rows import HotRows
+from tvm_stitch.kernel.scattered.lists.indices import COUNT, NOTE, Indices, as_int32, int32
+from tvm_stitch.kernel.scattered.lists.room import Room
 from tvm_stitch.stages.stage import (
     Expr,
     Var,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.scattered.chunk_layout import ChunkLayout
-from tvm_stitch.kernel.scattered.indices import COUNT, NOTE, Indices, int32
-from tvm_stitch.kernel.scattered.room import Room
-from tvm_stitch.kernel.scattered.sorting import sort_source
+from tvm_stitch.kernel.scattered.lists.chunk_layout import ChunkLayout
+from tvm_stitch.kernel.scattered.lists.indices import COUNT, NOTE, Indices, int32
+from tvm_stitch.kernel.scattered.lists.room import Room
+from tvm_stitch.kernel.scattered.lists.sorting import sort_source
 from tvm_stitch.stages.stage import Expr
 
 # In place of a bin's count the number of its hot row, or -1.

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row, turns_of
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, power_of_two
-from tvm_stitch.kernel.scattered import chunk_layout
-from tvm_stitch.kernel.scattered.chunk_layout import WORD_BYTES, ChunkLayout
+from tvm_stitch.kernel.scattered.lists import chunk_layout
+from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES, ChunkLayout
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, constant, element_bytes, item_bytes
 
 LIST_BYTES = 1 << 17  # at most
 NUMBER_BITS = 32  # of an update, where only run time knows how many there are
 DTYPES = ("int32", "int64")  # of entries
-# Of a list that is one of several, the room over what it has on an average: entries are sorted from
-# one half into the other, and some rows are sent more than others.
-SPARE = 4
+# Of a list that is one of several, how much of its room entries take on an average: they are sorted
+# from one half into the other, and some rows are sent more than others.
+FILLED = 0.47
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _listed(count: int, turns: int, iterations: int, mapping: Mapping) -> int:
     """For how many iterations a list has room, to spare, of a sum of so many updates."""
     own = iterations
     for dtype in DTYPES:
-        room = LIST_BYTES // item_bytes(dtype) // SPARE
+        room = int(FILLED * LIST_BYTES) // item_bytes(dtype)
         own = max(1, min(iterations, room * turns // max(1, count)))
         if _dtype(_bits(count), own * mapping.rows) == dtype:
             break

@@ -14,13 +14,13 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.scattered.chunk_layout import WORD_BYTES
-from tvm_stitch.kernel.scattered.indices import Indices, int32
-from tvm_stitch.kernel.scattered.layout import ListLayout
-from tvm_stitch.kernel.scattered.room import Room
+from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
+from tvm_stitch.kernel.scattered.lists.indices import Indices, int32
+from tvm_stitch.kernel.scattered.lists.layout import ListLayout
+from tvm_stitch.kernel.scattered.lists.room import Room
+from tvm_stitch.kernel.scattered.lists.sorting import sort_source
+from tvm_stitch.kernel.scattered.lists.sources import Partition, Scan, Source
 from tvm_stitch.kernel.scattered.shared_rows import Partials, shares_rows
-from tvm_stitch.kernel.scattered.sorting import sort_source
-from tvm_stitch.kernel.scattered.sources import Partition, Scan, Source
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, as_int64, constant, item_bytes
 
