@@ -36,7 +36,7 @@ from tvm_stitch.kernel.scattered.lists.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
-from tvm_stitch.kernel.scattered.updates import held_bytes
+from tvm_stitch.kernel.scattered.updates import added_buffers, held_bytes, update_bytes
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, scattered_sum
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
@@ -120,14 +120,21 @@ def _adds_up_chunks(program: ScatteredProgram, mapping: Scattered) -> bool:
 
 def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:
     """Indices that a block looks through, twice where it sorts them out, and its updates."""
-    looked = listed = room = 0
+    looked = listed = room = added = counted = 0
+    pieces = blocks_of_row(program.space, mapping)
     layouts = list_layouts(program.scattered, program.space, mapping)
     for each, layout in zip(program.scattered, layouts, strict=True):
         count = extents.size(each.count)
         looked += _sorted_out(count, layout.chunks, mapping) if layout.chunks else count
         listed += -(-count // layout.groups)
         room += layout.room * layout.lists
-    return Listing(looked, listed, room, mapping.partitioned)
+        columns = extents.size(program.space.columns)
+        added += count * columns * update_bytes(each)
+        counted += sum(extents.bytes(buffer) for buffer in added_buffers(each))
+    blocks = layout.groups * pieces
+    return Listing(
+        looked, listed, room, added // blocks, counted // blocks, mapping.partitioned
+    )  # fmt: skip
 
 
 def _sorted_out(count: int, chunks: ChunkLayout, mapping: Mapping) -> int:

@@ -88,22 +88,26 @@ def at_once(wanted: ScatteredSum, mapping: Mapping) -> int:
     count, rows = constant(wanted.count), constant(wanted.rows)
     if count is None or rows is None or count < MANY * rows:
         return FEWEST
-    loaded = MANY * mapping.elements * _update_bytes(wanted)
+    loaded = MANY * mapping.elements * update_bytes(wanted)
     return MANY if loaded <= MOST_BYTES else FEWEST
 
 
 def held_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
     """Of a thread, what it has of updates at once."""
     shared = sum(element_bytes(each.read.buffer) for each in fetched(wanted) if each.is_shared)
-    each = at_once(wanted, mapping) * _update_bytes(wanted) + shared
+    each = at_once(wanted, mapping) * update_bytes(wanted) + shared
     return mapping.elements * each
 
 
-def _update_bytes(wanted: ScatteredSum) -> int:
+def update_bytes(wanted: ScatteredSum) -> int:
     """Of an element of an update, what a thread loads."""
+    return sum(map(element_bytes, added_buffers(wanted)))
+
+
+def added_buffers(wanted: ScatteredSum) -> set[Var]:
+    """Tensors of which each update has a part of its own."""
     shared = {each.read.buffer for each in fetched(wanted) if each.is_shared}
-    own = {read.buffer for read in find_reads(wanted.value) if not read.nested}
-    return sum(map(element_bytes, own - shared))
+    return {read.buffer for read in find_reads(wanted.value) if not read.nested} - shared
 
 
 class Updates:
