@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
     } else {
       condval_3 = -1;
     }
-    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_3 << 7) | ((int)threadIdx.x)));
+    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_3 << 8) | ((int)threadIdx.x)));
   }
   alignas(64) int to_ptr_1[1];
   int condval_4;
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
     } else {
       condval_6 = -1;
     }
-    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_6 << 7) | (((int)threadIdx.x) + 256)));
+    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_6 << 8) | (((int)threadIdx.x) + 256)));
   }
   alignas(64) int to_ptr_2[1];
   int condval_7;
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
     } else {
       condval_9 = -1;
     }
-    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_9 << 7) | (((int)threadIdx.x) + 512)));
+    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_9 << 8) | (((int)threadIdx.x) + 512)));
   }
   alignas(64) int to_ptr_3[1];
   int condval_10;
@@ -107,10 +107,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
     } else {
       condval_12 = -1;
     }
-    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_12 << 7) | (((int)threadIdx.x) + 768)));
+    tvm_stitch_note_int32((&(((int*)buf_dyn_shmem_ptr)[0])), 128, (&(((int*)buf_dyn_shmem_ptr)[130])), ((condval_12 << 8) | (((int)threadIdx.x) + 768)));
   }
   __syncthreads();
-  tvm_stitch_sort_int32((&(((int*)buf_dyn_shmem_ptr)[0])), (&(((int*)buf_dyn_shmem_ptr)[128])), (&(((int*)buf_dyn_shmem_ptr)[131])), 128, 1, 7);
+  tvm_stitch_sort_int32((&(((int*)buf_dyn_shmem_ptr)[0])), (&(((int*)buf_dyn_shmem_ptr)[128])), (&(((int*)buf_dyn_shmem_ptr)[131])), 128, 1, 8);
   __syncthreads();
   alignas(64) float scattered_loaded_ptr[8];
   alignas(64) float p2_loaded_ptr[8];
@@ -140,14 +140,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
       int64_t cse_v5 = (group * (int64_t)2);
       int condval_13;
       if (((group * (int64_t)2) + ((int64_t)first_ptr[0])) < ((int64_t)last_ptr[0])) {
-        condval_13 = (((int*)buf_dyn_shmem_ptr)[((group * (int64_t)2) + ((int64_t)first_ptr[0]))] & 127);
+        condval_13 = (((int*)buf_dyn_shmem_ptr)[((group * (int64_t)2) + ((int64_t)first_ptr[0]))] & 255);
       } else {
         condval_13 = -1;
       }
       scattered_taken_ptr[0] = condval_13;
       int condval_14;
       if ((((group * (int64_t)2) + ((int64_t)first_ptr[0])) + (int64_t)1) < ((int64_t)last_ptr[0])) {
-        condval_14 = (((int*)buf_dyn_shmem_ptr)[(((group * (int64_t)2) + ((int64_t)first_ptr[0])) + (int64_t)1)] & 127);
+        condval_14 = (((int*)buf_dyn_shmem_ptr)[(((group * (int64_t)2) + ((int64_t)first_ptr[0])) + (int64_t)1)] & 255);
       } else {
         condval_14 = -1;
       }
@@ -156,15 +156,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
       int64_t cse_v9 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
       #pragma unroll
       for (int64_t step_1 = (int64_t)0; step_1 < (int64_t)2; ++step_1) {
-        if (0 <= scattered_taken_ptr[0]) {
-          *(float4*)(p1_fetched_ptr + (step_1 * (int64_t)4)) = *(float4*)(p1_ptr + (((((int64_t)scattered_taken_ptr[0]) * (int64_t)64) + (step_1 * (int64_t)32)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
-        }
+        *(float4*)(p1_fetched_ptr + (step_1 * (int64_t)4)) = *(float4*)(p1_ptr + ((((int64_t)max(scattered_taken_ptr[0], 0)) * (int64_t)64) + ((((int64_t)((int)threadIdx.x)) < (int64_t)8) ? ((step_1 * (int64_t)32) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) : (int64_t)0)));
       }
       #pragma unroll
       for (int64_t step_2 = (int64_t)0; step_2 < (int64_t)2; ++step_2) {
-        if (0 <= scattered_taken_ptr[1]) {
-          *(float4*)(p1_fetched_ptr + ((step_2 * (int64_t)4) + (int64_t)8)) = *(float4*)(p1_ptr + (((((int64_t)scattered_taken_ptr[1]) * (int64_t)64) + (step_2 * (int64_t)32)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
-        }
+        *(float4*)(p1_fetched_ptr + ((step_2 * (int64_t)4) + (int64_t)8)) = *(float4*)(p1_ptr + ((((int64_t)max(scattered_taken_ptr[1], 0)) * (int64_t)64) + ((((int64_t)((int)threadIdx.x)) < (int64_t)8) ? ((step_2 * (int64_t)32) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) : (int64_t)0)));
       }
       #pragma unroll
       for (int step_3 = 0; step_3 < 2; ++step_3) {
@@ -212,14 +208,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
         int64_t cse_v7 = (group_1 * (int64_t)2);
         int condval_17;
         if (((group_1 * (int64_t)2) + ((int64_t)start_ptr[0])) < ((int64_t)end_ptr[0])) {
-          condval_17 = (((int*)buf_dyn_shmem_ptr)[((group_1 * (int64_t)2) + ((int64_t)start_ptr[0]))] & 127);
+          condval_17 = (((int*)buf_dyn_shmem_ptr)[((group_1 * (int64_t)2) + ((int64_t)start_ptr[0]))] & 255);
         } else {
           condval_17 = -1;
         }
         scattered_taken_ptr_1[0] = condval_17;
         int condval_18;
         if ((((group_1 * (int64_t)2) + ((int64_t)start_ptr[0])) + (int64_t)1) < ((int64_t)end_ptr[0])) {
-          condval_18 = (((int*)buf_dyn_shmem_ptr)[(((group_1 * (int64_t)2) + ((int64_t)start_ptr[0])) + (int64_t)1)] & 127);
+          condval_18 = (((int*)buf_dyn_shmem_ptr)[(((group_1 * (int64_t)2) + ((int64_t)start_ptr[0])) + (int64_t)1)] & 255);
         } else {
           condval_18 = -1;
         }
@@ -228,15 +224,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
         int64_t cse_v16 = ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4);
         #pragma unroll
         for (int64_t step_4 = (int64_t)0; step_4 < (int64_t)2; ++step_4) {
-          if (0 <= scattered_taken_ptr_1[0]) {
-            *(float4*)(p1_fetched_ptr_1 + (step_4 * (int64_t)4)) = *(float4*)(p1_ptr + (((((int64_t)scattered_taken_ptr_1[0]) * (int64_t)64) + (step_4 * (int64_t)32)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4)));
-          }
+          *(float4*)(p1_fetched_ptr_1 + (step_4 * (int64_t)4)) = *(float4*)(p1_ptr + (((((int64_t)max(scattered_taken_ptr_1[0], 0)) * (int64_t)64) + (step_4 * (int64_t)32)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4)));
         }
         #pragma unroll
         for (int64_t step_5 = (int64_t)0; step_5 < (int64_t)2; ++step_5) {
-          if (0 <= scattered_taken_ptr_1[1]) {
-            *(float4*)(p1_fetched_ptr_1 + ((step_5 * (int64_t)4) + (int64_t)8)) = *(float4*)(p1_ptr + (((((int64_t)scattered_taken_ptr_1[1]) * (int64_t)64) + (step_5 * (int64_t)32)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4)));
-          }
+          *(float4*)(p1_fetched_ptr_1 + ((step_5 * (int64_t)4) + (int64_t)8)) = *(float4*)(p1_ptr + (((((int64_t)max(scattered_taken_ptr_1[1], 0)) * (int64_t)64) + (step_5 * (int64_t)32)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4)));
         }
         #pragma unroll
         for (int step_6 = 0; step_6 < 2; ++step_6) {
@@ -270,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
       for (int element_2 = 0; element_2 < 8; ++element_2) {
         ((float*)buf_dyn_shmem_ptr)[(((element_2 * 256) + ((int)threadIdx.x)) + 176)] = scattered_partial_ptr[element_2];
       }
-      tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[176])), 32, 8);
+      tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[176])), 256, 8, 8);
       __syncthreads();
       #pragma unroll
       for (int element_3 = 0; element_3 < 8; ++element_3) {
