@@ -96,17 +96,24 @@ def _moved(
     return Counted(function(found.first, by), found.axes)
 
 
+def counted_memory(size: Any, stride: Any, storage_offset: Any = None) -> Counted | None:
+    """What elements of memory a view of it has, by their numbers; None where they are not known."""
+    numbers = (*size, *stride, storage_offset or 0)
+    if not all(type(each) is int for each in numbers) or 0 in size:
+        return None
+    return Counted(storage_offset or 0, _merged(list(zip(size, stride, strict=True))))
+
+
 def _strided(of: Any, size: Any, stride: Any, storage_offset: Any = None) -> Counted | None:
     """A view of a run's memory; its own begins where it was traced to."""
-    found, numbers = counted(of), (*size, *stride, storage_offset or 0)
-    if found is None or found.run is None or not all(type(each) is int for each in numbers):
+    found, value = counted(of), of.meta["val"]
+    run = None if found is None else found.run
+    memory = counted_memory(size, stride, storage_offset)
+    if run is None or memory is None or not value.is_contiguous():
         return None
-    if not of.meta["val"].is_contiguous():
-        return None
-    own, step = of.meta["val"].storage_offset(), found.run.step
-    moved = (0 if storage_offset is None else storage_offset - own) * step
-    axes = [(extent, by * step) for extent, by in zip(size, stride, strict=True)]
-    return Counted(found.first + moved, _merged(axes))
+    moved = 0 if storage_offset is None else storage_offset - value.storage_offset()
+    axes = tuple((extent, by * run.step) for extent, by in memory.axes)
+    return Counted(run.start + moved * run.step, axes)
 
 
 def _merged(axes: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -129,3 +136,8 @@ def let_go(node: fx.Node) -> None:
     node.graph.erase_node(node)
     for source in sources:
         let_go(source)
+
+
+def is_zero(node: object) -> bool:
+    """Whether a node is a tensor full of zeros."""
+    return isinstance(node, fx.Node) and node.target is _aten.full.default and node.args[1] == 0

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from tvm_stitch.dynamo.rewrites.calls import Calls
-from tvm_stitch.dynamo.rewrites.indices.counted import counted, let_go
+from tvm_stitch.dynamo.rewrites.indices.counted import counted, is_zero, let_go
 
 _aten = torch.ops.aten
 _GRADIENT = _aten.embedding_dense_backward.default
@@ -147,7 +147,7 @@ def _write(
     if slices is None:
         return
     calls, shape = Calls(node), slices.whole(whole)
-    if tuple(values.meta["val"].shape) != tuple(shape):
+    if str(list(values.meta["val"].shape)) != str(list(shape)):
         if not all(isinstance(extent, int) for extent in shape):
             return
         values = calls(_aten.expand.default, values, list(shape))
@@ -155,13 +155,14 @@ def _write(
     within = [x]
     for axis, run in slices.along:
         within.append(_sliced(calls, within[-1], axis, run))
-    if adds and not _is_zero(x):
+    is_view = not adds or is_zero(x)
+    if not is_view:
         part = calls(_aten.add.Tensor, within[-1], part)
     for around, (axis, run) in zip(reversed(within[:-1]), reversed(slices.along), strict=True):
         if not _is_whole(around, axis, run):
             place = axis, run[0], run[-1] + 1, run.step
-            part = calls(_aten.slice_scatter.default, around, part, *place)
-    if part is values:  # in memory of its own
+            part, is_view = calls(_aten.slice_scatter.default, around, part, *place), False
+    if is_view:  # results have memory of their own
         part = calls(_aten.clone.default, part, memory_format=torch.contiguous_format)
     _put(node, calls, part, indices)
 
@@ -185,10 +186,6 @@ def _add_rows(node: fx.Node) -> None:
     else:
         part = calls(_aten.clone.default, part, memory_format=torch.contiguous_format)
     _put(node, calls, part, [index])  # type: ignore[list-item]
-
-
-def _is_zero(x: fx.Node) -> bool:
-    return x.target is _aten.full.default and x.args[1] == 0
 
 
 def _put(node: fx.Node, calls: Calls, result: fx.Node, indices: Sequence[fx.Node | None]) -> None:
