@@ -38,6 +38,7 @@ from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
 from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
+from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
@@ -215,6 +216,7 @@ class GraphCompiler:
         What forward keeps for backward lies as its graph says, so that layouts are chosen before.
         """
         try:
+            without_known_indices(joint.graph)
             if self._lays_out(device):
                 joint.graph = with_channels_last(joint.graph, TRAINED)
             with_offsets(joint.graph)
@@ -250,6 +252,7 @@ class GraphCompiler:
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE:
+            without_known_indices(graph.graph)
             if self._lays_out(device):  # of training that is the joint graph's
                 graph.graph = with_channels_last(graph.graph)
             graph.graph = with_rows_together(graph.graph, support.accepts)

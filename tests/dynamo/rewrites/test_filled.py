@@ -57,6 +57,18 @@ def test_memory_that_lies_in_another_order_stays_pytorchs():
     assert judged(quotients, x, y) == {"empty_permuted"}
 
 
+def written_into_a_view(x):
+    """As a mask is into the scores of a Longformer: autograd sets a part of the gradient to 0."""
+    scores = (x * 2).view(3, 5, 7).transpose(0, 1)
+    scores[:, 1:, :2] = -1.0
+    return scores.exp().clone()
+
+
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+def test_a_copy_into_memory_like_a_gradients_is_ours(device):
+    assert not judged(written_into_a_view, torch.randn(15, 7), device=device)
+
+
 def regions(x):
     """The regions of shifted windows, numbered slice by slice."""
     mask = x.new_zeros(6, 8)

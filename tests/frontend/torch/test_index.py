@@ -72,6 +72,32 @@ def test_rows_are_added_where_indices_say(dtype, columns):
     check_kernels(rows_added, *given)
 
 
+def added_behind(x, by_rows, by_elements, by_pairs, index, other):
+    put = torch.ops.aten.index_put
+    return (
+        put(x, [None, index], by_rows, True),
+        put(x, [None, None, index % x.shape[2]], by_elements, True),
+        put(x, [None, index, other[..., None]], by_pairs, True),
+        put(x[0, :, :1], [index], by_rows[1, :, :1], True),
+    )
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("columns", [1, 7, 33])
+@pytest.mark.parametrize("rows", [1, 31])
+def test_rows_behind_other_dimensions_are_added(dtype, columns, rows):
+    """Gradients of `x[:, index]`, `x[..., index]` and `x[:, index, other]`: rows of the dimensions
+    in front as well, or of these where there are no others."""
+    torch.manual_seed(0)
+    x = torch.randn(3, rows, columns)
+    updates = torch.randn(3, 40, columns), torch.randn(3, rows, 40), torch.randn(3, 5, 2, 40)
+    places = torch.randint(-rows, rows, (40,)), torch.randint(0, columns, (5, 2))
+    given = *(each.to(dtype) for each in (x, *updates)), *places
+    check(added_behind, *given)
+    check_kernels(added_behind, *given)
+
+
 def test_rows_without_a_kernel_are_left():
     def gradient(scaled, rows):
         given = torch.randn(24, 4), torch.randint(0, 9, (24,))
@@ -151,3 +177,26 @@ def test_many_writes_are_pytorchs():
     graph = traced(lambda x, i: x.scatter_add(0, i, x), torch.ones(40), torch.arange(40))
     with pytest.raises(TorchError, match="writes to choose from"):
         convert(graph.graph)
+
+
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+@pytest.mark.parametrize("changing", ["indices", "batch"])
+def test_gradients_at_indices_of_sizes_that_change(changing, device):
+    """Of so many indices as only running tells a kernel of ours adds; of such tables, PyTorch."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    ours = GraphCompiler(Settings(device=device, target="sm_90", smallest_part=1))
+    run = torch.compile(lambda x, index: x[:, index].exp() * 2, backend=ours)
+    for size in (20, 33, 1000):
+        x = torch.randn(3 if changing == "indices" else size, 7, 5)
+        index = torch.randint(-7, 7, (size if changing == "indices" else 40,))
+        torch._dynamo.mark_dynamic(index if changing == "indices" else x, 0)
+        given = x.clone().requires_grad_(), x.double().requires_grad_()
+        run(given[0], index).sum().backward()
+        (given[1][:, index].exp() * 2).sum().backward()
+        torch.testing.assert_close(given[0].grad.double(), given[1].grad, rtol=1e-5, atol=1e-5)
+    report = ours.log.report()
+    assert {each.operator for each in report.left} == (
+        set() if changing == "indices" else {"index_put"}
+    )
+    assert not [part.failure for part in report.parts if part.failure]

@@ -1,10 +1,12 @@
-"""Memory that is only filled with a number is made filled.
+"""Memory that is only filled, with a number or with a tensor, is made filled.
 
 In: a functional graph with FakeTensors. Out: the same graph with fewer calls. PyTorch writes a
 number beside a tensor, the margin of a loss or a gradient of one, as `full_like` of an `empty`
 tensor: memory as large as the tensor's, which PyTorch would allocate for our part to read nothing
 of. A number that is written into a slice is a tensor of its own on the CPU, which PyTorch would
-copy to a GPU at every call. Must not know what becomes of the graph.
+copy to a GPU at every call. Before it writes into a gradient, autograd copies that into
+memory that it asks the gradient for: PyTorch's operator between two parts, which would be one.
+Must not know what becomes of the graph.
 """
 
 from __future__ import annotations
@@ -19,20 +21,28 @@ from tvm_stitch.frontend.torch.layout import is_laid
 
 _aten = torch.ops.aten
 _EMPTY = (_aten.empty_permuted.default, _aten.empty.memory_format)
+_EMPTY_BESIDE = _aten.new_empty_strided.default
+_COPY = _aten.copy.default
 _FILLED = (_aten.full_like.default, _aten.fill.Scalar)
-_WRITES = (_aten.fill.Tensor, _aten.copy.default)
+_WRITES = (_aten.fill.Tensor, _COPY)
 _SCATTERS = (_aten.slice_scatter.default, _aten.select_scatter.default)
 _LIFTED = _aten.lift_fresh_copy.default
 
 
 def with_filled(graph: fx.Graph) -> None:
-    """Put `full` where a tensor without values is filled."""
+    """Put `full` where a tensor without values is filled, `clone` where it is with a tensor."""
     for target in _EMPTY:
         for empty in graph.find_nodes(op="call_function", target=target):
             for fill in [user for user in empty.users if _fills(user, empty)]:
                 _replace(graph, fill, empty.args[0], fill.args[1])
             if not empty.users:
                 graph.erase_node(empty)
+    for empty in graph.find_nodes(op="call_function", target=_EMPTY_BESIDE):
+        for copy in [user for user in empty.users if _is_whole_copy(user, empty)]:
+            copy.target, copy.args = _aten.clone.default, (copy.args[1],)
+            copy.kwargs = {"memory_format": torch.contiguous_format}
+        if not empty.users:
+            graph.erase_node(empty)
     for lifted in graph.find_nodes(op="call_function", target=_LIFTED):
         number = _number(lifted)
         for write in [user for user in lifted.users if _writes(user, lifted)]:
@@ -47,6 +57,15 @@ def _fills(call: fx.Node, empty: fx.Node) -> bool:
     if call.target not in _FILLED or call.args[0] is not empty:
         return False
     return isinstance(call.args[1], (bool, int, float)) and _lies_plain(call)
+
+
+def _is_whole_copy(call: fx.Node, empty: fx.Node) -> bool:
+    """Whether a call copies a tensor as it is, and its result lies as its dimensions do."""
+    if call.target is not _COPY or call.args[0] is not empty or len(call.args) > 2:
+        return False
+    value, source = call.meta["val"], call.args[1].meta["val"]  # type: ignore[union-attr]
+    alike = value.dtype is source.dtype and str(value.shape) == str(source.shape)
+    return alike and value.device == source.device and _lies_plain(call)
 
 
 def _writes(call: fx.Node, lifted: fx.Node) -> bool:

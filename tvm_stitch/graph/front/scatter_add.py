@@ -33,12 +33,9 @@ LONGEST = 1 << 13
 SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
 
 
-def stitches(table: Expr, depth: int = 1) -> bool:
-    """Whether the sums of rows of a table, `depth` of its dimensions, have a kernel of ours."""
-    extents = numbers_of(table)
-    if extents is None or str(table.ty.dtype.dtype) not in SUMMED:
-        return False
-    return 0 < prod(extents[:depth]) <= MOST_ROWS and 0 < prod(extents[depth:]) <= LONGEST
+def stitches(dtype: str, rows: int, columns: int) -> bool:
+    """Whether the sums of so many rows of so many elements have a kernel of ours."""
+    return dtype in SUMMED and 0 < rows <= MOST_ROWS and 0 < columns <= LONGEST
 
 
 def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
@@ -54,7 +51,10 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     if depth is None or not has_shape(updates):
         return usual(builder, call)
     count = prod(each for each in places if each is not None)  # or a multiple of it
-    if not 0 < count <= MOST_UPDATES or not stitches(data, depth):
+    extents, dtype = numbers_of(data), str(data.ty.dtype.dtype)
+    if not 0 < count <= MOST_UPDATES or extents is None:
+        return usual(builder, call)
+    if not stitches(dtype, prod(extents[:depth]), prod(extents[depth:])):
         return usual(builder, call)
 
     def scattered(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:

@@ -1,9 +1,9 @@
-"""Elements written, and rows added, where indices say.
+"""Elements written, and added, where indices say.
 
-Where few are written, every element is asked which of the writes hit it. Rows that are added into a
-table of known sizes, as the gradient of an embedding is, have a kernel (kernel/scattered). Either
-way nothing is written twice, so that sums are the same in every run, and every index is checked
-when it is used. What else is written at many places is left to PyTorch.
+Where few are written, every element is asked which of the writes hit it. What is added to rows of a
+table of known sizes has a kernel (rows_added). Either way nothing is written twice, so that sums
+are the same in every run, and every index is checked when it is used. What else is written at many
+places is left to PyTorch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tvm_stitch.frontend.torch.call import (
     Expr,
     Number,
     dims,
-    dtype,
     immediate,
     is_float,
     is_tensor,
@@ -34,7 +33,7 @@ from tvm_stitch.frontend.torch.call import (
 )  # fmt: skip
 from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of, within
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
-from tvm_stitch.graph.front.scatter_add import stitches
+from tvm_stitch.frontend.torch.ops.rows_added import Rows, embedding_dense_backward
 from tvm_stitch.stages.extremes import larger, smaller
 
 _op = relax.op
@@ -176,75 +175,12 @@ def _index_put(
     call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool = False
 ) -> Expr:
     layout = Layout.of(call, indices)
-    if accumulate and not _is_few(layout.shape) and _are_rows(x, layout):
-        extents = dims(x)
-        places = [
-            _places(call, index_of(call, index), layout.shape, extents[axis])
-            for axis, index in enumerate(indices[: len(layout.axes)])
-        ]
-        rows = [*layout.shape, *extents[len(places) :]]
-        return _rows_added(call, x, places, call.emit(_op.broadcast_to(values, rows)))
+    rows = Rows.of(x, layout) if accumulate and not _is_few(layout.shape) else None
+    if rows is not None:
+        places = [index_of(call, index) for index in indices if index is not None]
+        return rows.added(call, x, places, values)
     writes = _put(call, x, indices, values)
     return _added(call, x, writes) if accumulate else _overwritten(call, x, writes)
-
-
-def _places(call: Call, index: Expr, shape: Sequence[Dim], extent: Dim) -> Expr:
-    """Indices of a dimension, for each update, counted from the front."""
-
-    def body(given: te.Tensor) -> te.Tensor:
-        return te.compute(shape, lambda *at: from_either_end(picked(given, at), extent), name="at")
-
-    return call.te(body, index)
-
-
-def _embedding_dense_backward(
-    call: Call,
-    gradient: Expr,
-    indices: Expr,
-    num_weights: Number,
-    padding_idx: Number,
-    scale_grad_by_freq: bool,
-) -> Expr:
-    """Each row of the table gets the gradients of where it stood. The forward pass has checked
-    the indices; one out of bounds would be of no row."""
-    if scale_grad_by_freq:
-        raise TorchError("gradients scaled by how often their index occurs")
-    if not isinstance(padding_idx, int):
-        raise TorchError("a padding index that changes")
-    table = call.emit(_op.zeros(call.shape, call.dtype))
-    if not stitches(table):
-        raise TorchError("a table without a kernel of ours")
-    places, updates = index_of(call, indices), gradient
-    if padding_idx >= 0:
-        updates = _without_padding(call, gradient, places, padding_idx)
-    return _rows_added(call, table, [places], updates)
-
-
-def _without_padding(call: Call, gradient: Expr, places: Expr, padding: int) -> Expr:
-    """Gradients of which those for the padding's row are nothing."""
-    nothing = immediate(0, dtype(gradient))
-
-    def body(given: te.Tensor, index: te.Tensor) -> te.Tensor:
-        def element(*at: Any) -> Any:
-            is_padding = tirx.EQ(index(*at[:-1]), tirx.const(padding, "int64"))
-            return tirx.Select(is_padding, nothing, given(*at))
-
-        return te.compute(dims(gradient), element, name="gradients")
-
-    return call.te(body, gradient, places)
-
-
-def _are_rows(x: Expr, layout: Layout) -> bool:
-    """Whether indices name whole rows of a table that a kernel of ours can add to."""
-    depth = len(layout.axes)
-    return layout.axes == tuple(range(depth)) and stitches(x, depth)
-
-
-def _rows_added(call: Call, table: Expr, places: Sequence[Expr], updates: Expr) -> Expr:
-    """A table, and updates for its rows: scatter_nd, which is a stage of its own."""
-    together = [call.emit(_op.expand_dims(place, -1)) for place in places]
-    indices = together[0] if len(together) == 1 else call.emit(_op.concat(together, -1))
-    return call.emit(_op.scatter_nd(table, indices, updates, "add"))
 
 
 def _scatter_add(call: Call, x: Expr, dim: int, index: Expr, source: Expr) -> Expr:
@@ -328,7 +264,7 @@ def _divided(total: Any, number: Any, of: str) -> Any:
 
 
 OPERATORS: dict[str, Converter] = {
-    "embedding_dense_backward": _embedding_dense_backward,
+    "embedding_dense_backward": embedding_dense_backward,
     "index_put": _index_put,
     "scatter.src": _scatter,
     "scatter.value": _scatter,

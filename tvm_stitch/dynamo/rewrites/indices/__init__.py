@@ -1,0 +1,1 @@
+"""What reads and writes where indices say that are known when a graph is compiled."""
