@@ -8,7 +8,7 @@ places is left to PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -41,6 +41,9 @@ _ZERO = tirx.const(0, "int64")
 # Writes that an element is compared with. At 16 the indices that come from the cache are 32 bytes
 # for every byte of a float32 that goes to memory: what takes about as long.
 MOST_WRITES = 16
+# Writes that are asked in an element's own expression: more of them are a reduction, whose kernel
+# keeps a number for each element and write where it is not the only reader.
+MOST_ASKED = 4
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,12 @@ class _Writes:
     operands: tuple[Expr, ...]
     hits: Callable[..., Any]  # of the operands' tensors, an element's position, and a write
     value: Callable[..., Any]
+
+    def all_of(self, given: Sequence[te.Tensor], at: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Of an element's position: whether a write hits it, and its value; each in turn."""
+        for number in range(self.count):
+            write = tirx.const(number, "int64")
+            yield self.hits(given, at, write), self.value(given, at, write)
 
     def each(self, call: Call, shape: Sequence[Dim], of: str, otherwise: Any) -> Expr:
         """For every element and write, the value, or what stands for none."""
@@ -143,20 +152,25 @@ def _overwritten(call: Call, x: Expr, writes: _Writes) -> Expr:
     """Every element, or the last that is written over it."""
     of, shape = call.dtype, dims(x)
 
-    def chosen(source: te.Tensor, *given: te.Tensor) -> te.Tensor:
+    def asked(source: te.Tensor, *given: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
-            if writes.count == 1:
-                hit, write, operands = writes.hits(given, at, _ZERO), _ZERO, given
-            else:
-                write, operands = given[-1](*at), given[:-1]
-                hit = write >= _ZERO
-            value = writes.value(operands, at, write).astype(of)
-            return tirx.if_then_else(hit, value, source(*at))
+            value = source(*at)
+            for hit, own in writes.all_of(given, at):
+                value = tirx.if_then_else(hit, own.astype(of), value)
+            return value
 
         return te.compute(shape, element, name="written")
 
-    if writes.count == 1:
-        return call.te(chosen, x, *writes.operands)
+    def chosen(source: te.Tensor, *given: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            write = given[-1](*at)
+            value = writes.value(given[:-1], at, write).astype(of)
+            return tirx.if_then_else(write >= _ZERO, value, source(*at))
+
+        return te.compute(shape, element, name="written")
+
+    if writes.count <= MOST_ASKED:
+        return call.te(asked, x, *writes.operands)
     return call.te(chosen, x, *writes.operands, _latest(call, shape, writes))
 
 
@@ -192,9 +206,24 @@ def _added(call: Call, x: Expr, writes: _Writes) -> Expr:
     of = wide(call.dtype)
     if of == "bool":
         raise TorchError("sums of booleans")
+    if writes.count <= MOST_ASKED:
+        total = call.te(partial(_with_all, writes, of), call.cast(x, of), *writes.operands)
+        return call.cast(total, call.dtype)
     each = writes.each(call, dims(x), of, immediate(0, of))
     total = call.emit(_op.add(call.cast(x, of), call.emit(_op.sum(each, [-1]))))
     return call.cast(total, call.dtype)
+
+
+def _with_all(writes: _Writes, of: str, source: te.Tensor, *given: te.Tensor) -> te.Tensor:
+    """Every element and what is added to it, one write after the other."""
+
+    def element(*at: Any) -> Any:
+        total = source(*at)
+        for hit, own in writes.all_of(given, at):
+            total += tirx.if_then_else(hit, own.astype(of), immediate(0, of))
+        return total
+
+    return te.compute(source.shape, element, name="added")
 
 
 @dataclass(frozen=True)
