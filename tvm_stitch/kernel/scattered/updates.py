@@ -26,7 +26,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import remembered
-from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, ScatteredSum
+from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -48,6 +48,7 @@ from tvm_stitch.stages.stage import (
 FEWEST = 2
 MANY = 4
 MOST_BYTES = 64
+NARROW = (1 << 31) - 1  # elements that 32 bits count
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +237,7 @@ class Updates:
     def _narrow(self, read: Read) -> str:
         """The type that counts the elements of a tensor, in as few registers as it takes."""
         size = elements_of(read.buffer)
-        return "int32" if size is not None and size <= MOST_UPDATES else "int64"
+        return "int32" if size is not None and size <= NARROW else "int64"
 
     def _rows(self, read: Read, starts: list[Expr]) -> Var:
         """Of a tensor, its rows that start there."""

@@ -26,7 +26,8 @@ from tvm_stitch.stages.stage import (
 )
 from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
 
-MOST_UPDATES = (1 << 31) - 1  # are numbered in 32 bits
+# Are numbered in 32 bits; behind them, sums of some of them.
+MOST_UPDATES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
