@@ -55,8 +55,8 @@ from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
-from tvm_stitch.frontend.torch.lists import by_tensor
-from tvm_stitch.frontend.torch.numbers import as_vectors
+from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
+from tvm_stitch.frontend.torch.rewrites.numbers import as_vectors
 from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain

@@ -28,7 +28,7 @@ from tvm_stitch.frontend.torch.decompositions import (
     AttentionWrittenOut,
     exported_decompositions,
 )
-from tvm_stitch.frontend.torch.lists import by_tensor
+from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
 from tvm_stitch.frontend.torch.writer import ENTRY, operator_name
 
 CUDA, LLVM = "cuda", "llvm"
