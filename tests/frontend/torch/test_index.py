@@ -151,3 +151,13 @@ def test_many_writes_are_pytorchs():
     graph = traced(lambda x, i: x.scatter_add(0, i, x), torch.ones(40), torch.arange(40))
     with pytest.raises(TorchError, match="writes to choose from"):
         convert(graph.graph)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 16, 17, 100])
+def test_places_among_sorted_integers(count):
+    def places(among, x):
+        search = torch.searchsorted
+        return search(among, x), search(among, x, right=True), search(among, x, out_int32=True)
+
+    torch.manual_seed(0)
+    check(places, torch.randint(0, 50, (count,)).sort().values, torch.randint(-2, 53, (7, 9)))
