@@ -55,6 +55,7 @@ from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
+from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
 from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
 from tvm_stitch.frontend.torch.rewrites.numbers import as_vectors
 from tvm_stitch.library.shim import assumed
@@ -219,6 +220,7 @@ class GraphCompiler:
                 joint.graph = with_channels_last(joint.graph, TRAINED)
             with_offsets(joint.graph)
             support = self._support(device, BACKWARD)
+            with_bags_written_out(joint.graph, support.accepts)
             with_shapes_alone(joint.graph, support.accepts)
             self._take_biases(joint.graph, support)
         except Exception as error:  # it is right as it is
@@ -250,6 +252,7 @@ class GraphCompiler:
         support = self._support(device, kind)
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE:
+            with_bags_written_out(graph.graph, support.accepts)
             if self._lays_out(device):  # of training that is the joint graph's
                 graph.graph = with_channels_last(graph.graph)
             graph.graph = with_rows_together(graph.graph, support.accepts)
