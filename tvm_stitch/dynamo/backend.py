@@ -56,8 +56,9 @@ from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
-from tvm_stitch.frontend.torch.lists import by_tensor
-from tvm_stitch.frontend.torch.numbers import as_vectors
+from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
+from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
+from tvm_stitch.frontend.torch.rewrites.numbers import as_vectors
 from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
@@ -221,12 +222,12 @@ class GraphCompiler:
                 joint.graph = with_channels_last(joint.graph, TRAINED)
             with_offsets(joint.graph)
             support = self._support(device, BACKWARD)
+            with_bags_written_out(joint.graph, support.accepts)
             with_shapes_alone(joint.graph, support.accepts)
             self._take_biases(joint.graph, support)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
-        forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
-        return forward, backward
+        return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
     def compile_graph(
         self,
@@ -253,6 +254,7 @@ class GraphCompiler:
         without_common_subexpressions(graph.graph)
         if kind == INFERENCE:
             without_known_indices(graph.graph)
+            with_bags_written_out(graph.graph, support.accepts)
             if self._lays_out(device):  # of training that is the joint graph's
                 graph.graph = with_channels_last(graph.graph)
             graph.graph = with_rows_together(graph.graph, support.accepts)

@@ -132,6 +132,8 @@ class Support:
             reason = _tensor_refused(tensor, where)
             if reason is not None:
                 return reason
+        if operator_name(node.target) == "searchsorted.Tensor":
+            return Refused("PyTorch halves the range that it searches")
         return (
             _librarys_product(node, results[0], self.libraries)
             or _librarys_convolution(node, results[0], self.libraries)

@@ -200,3 +200,13 @@ def test_gradients_at_indices_of_sizes_that_change(changing, device):
         set() if changing == "indices" else {"index_put"}
     )
     assert not [part.failure for part in report.parts if part.failure]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 16, 17, 100])
+def test_places_among_sorted_integers(count):
+    def places(among, x):
+        search = torch.searchsorted
+        return search(among, x), search(among, x, right=True), search(among, x, out_int32=True)
+
+    torch.manual_seed(0)
+    check(places, torch.randint(0, 50, (count,)).sort().values, torch.randint(-2, 53, (7, 9)))

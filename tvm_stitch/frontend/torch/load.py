@@ -28,7 +28,8 @@ from tvm_stitch.frontend.torch.decompositions import (
     AttentionWrittenOut,
     exported_decompositions,
 )
-from tvm_stitch.frontend.torch.lists import by_tensor
+from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
+from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
 from tvm_stitch.frontend.torch.writer import ENTRY, operator_name
 
 CUDA, LLVM = "cuda", "llvm"
@@ -117,6 +118,7 @@ def trace(function: Callable[..., Any], *inputs: torch.Tensor, device: str = CUD
 def _converted(graph: fx.Graph) -> tvm.IRModule:
     """The module of a graph, whose `main` takes and returns tensors in their own shapes."""
     _drop_assertions(graph)
+    with_bags_written_out(graph, accepted=lambda node: refusal(node) is None)
     by_tensor(graph, accepted=lambda node: refusal(node) is None)
     return convert(graph, stored=False).module
 

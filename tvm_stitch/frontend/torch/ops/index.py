@@ -1,9 +1,14 @@
-"""Elements read where indices say. Every index is checked when it is used, as PyTorch does."""
+"""Elements read where indices say, and places among sorted integers, counted in two steps.
+
+Every index is checked when it is used, as PyTorch does.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 from tvm import te, tirx
@@ -20,6 +25,7 @@ from tvm_stitch.frontend.torch.call import (
     dims,
     dtype,
     immediate,
+    is_float,
     picked,
     rank,
 )
@@ -137,10 +143,70 @@ def _index(call: Call, x: Expr, indices: Sequence[Expr | None]) -> Expr:
     return _taken(call, x, indices, from_either_end)
 
 
+def _searchsorted(
+    call: Call,
+    sorted_sequence: Expr,
+    x: Expr,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Expr | None = None,
+) -> Expr:
+    """How many come before each element, those that equal it among them where `right`.
+
+    As many groups as each has elements are counted first, by their last ones: two sums.
+    """
+    if rank(sorted_sequence) != 1 or sorter is not None or is_float(dtype(x)):
+        raise TorchError("places among rows, in an order of their own or among floating numbers")
+    (count,) = dims(sorted_sequence)
+    if not isinstance(count, int):
+        raise TorchError("places among a number of elements that changes")
+    comes_before = operator.le if right or side == "right" else operator.lt
+
+    def body(among: te.Tensor, values: te.Tensor) -> te.Tensor:
+        return _counted_before(among, values, count, comes_before)
+
+    return call.cast(call.te(body, sorted_sequence, x), call.dtype)
+
+
+def _counted_before(
+    among: te.Tensor, values: te.Tensor, count: int, comes_before: Callable[[Any, Any], Any]
+) -> te.Tensor:
+    length = isqrt(max(count, 1) - 1) + 1  # groups behind the last count as it does
+    all_of_them, one, width = (tirx.const(each, "int64") for each in (count, 1, length))
+    group = te.reduce_axis((0, length), "group")
+    member = te.reduce_axis((0, length), "member")
+
+    def is_whole(*at: Any) -> Any:
+        last = among(tirx.min((_int64(group) + one) * width, all_of_them) - one)
+        return te.sum(comes_before(last, values(*at)).astype("int64"), axis=group)
+
+    wholes = te.compute(values.shape, is_whole, name="groups")
+
+    def is_before(*at: Any) -> Any:
+        place = wholes(*at) * width + _int64(member)
+        element = among(tirx.min(place, all_of_them - one))
+        is_there = tirx.all(place < all_of_them, comes_before(element, values(*at)))
+        return te.sum(is_there.astype("int64"), axis=member)
+
+    others = te.compute(values.shape, is_before, name="members")
+    return te.compute(
+        values.shape,
+        lambda *at: tirx.min(wholes(*at) * width, all_of_them) + others(*at),
+        name="before",
+    )
+
+
+def _int64(axis: Any) -> Any:
+    return axis.var.astype("int64")
+
+
 OPERATORS: dict[str, Converter] = {
     "embedding": _embedding,
     "gather": _gather,
     "index.Tensor": _index,
     "index_select": _index_select,
+    "searchsorted.Tensor": _searchsorted,
 }
 """By ATen's names; an overload called default is left out."""

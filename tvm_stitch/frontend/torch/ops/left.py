@@ -6,6 +6,7 @@ _LIBRARY = "a library's kernel is faster"
 _SORTED = "it sorts"
 _RANDOM = "random numbers come from PyTorch's generator"
 _COUNTED = "how many values make up an element depends on indices"
+_BAGS = "it is of largest rows, sparse, scaled, or of a table without a kernel"
 _DATA = "its result's size depends on values"
 _GATHERED = "one of PyTorch's kernels gathers many tensors"
 _MEMORY = "it is about memory, not values"
@@ -23,7 +24,11 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     _SORTED: ("sort", "topk"),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
-    _COUNTED: ("_embedding_bag", "histc"),
+    _COUNTED: ("_embedding_bag", "_embedding_bag_forward_only", "histc"),
+    _BAGS: (
+        "_embedding_bag_backward", "_embedding_bag_dense_backward",
+        "_embedding_bag_per_sample_weights_backward",
+    ),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
     _GATHERED: ("stack",),
     _MEMORY: ("empty.memory_format", "empty_permuted", "empty_strided"),

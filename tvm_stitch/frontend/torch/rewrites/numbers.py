@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.frontend.torch.lists import called, element_of
+from tvm_stitch.frontend.torch.rewrites.lists import called, element_of
 from tvm_stitch.frontend.torch.writer import arguments
 
 _aten = torch.ops.aten
