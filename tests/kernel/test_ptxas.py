@@ -45,7 +45,7 @@ PREDICTED_OTHERWISE = {
     "layer_norm_cluster": (3, 2),
     "product_on_tensor_cores": (5, 4),
     "residual_rms_norm_two_outputs": (25, 32),
-    "scattered_sums": (3, 4),
+    "scattered_sums": (5, 4),
     "softmax_block_peeled": (6, 8),
     "softmax_cluster": (6, 5),
     "softmax_of_any_length": (8, 6),

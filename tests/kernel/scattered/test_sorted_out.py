@@ -238,7 +238,7 @@ def test_blocks_that_wait_for_each_other_are_all_there():
 
 @pytest.mark.parametrize(
     ("rows", "columns", "blocks"),
-    [(10000, 1, 132), (10000, 128, 132), (64, 128, 64), (2, 768, 120)],
+    [(10000, 1, 79), (10000, 128, 132), (64, 128, 128), (2, 768, 120)],
 )
 def test_few_elements_have_as_many_threads(rows, columns, blocks):
     """Of 10000 rows by threads of their own, 40 blocks of 256 were all that there were.

@@ -51,6 +51,9 @@ PIECE_STEPS = 2
 SECTOR_ELEMENTS = 16  # of a piece, at least: of halves, what memory gives at least
 MOST_WAVES = 64  # of blocks, each of which has less rows and so less to list
 INDEX_BYTES = 8
+# Of the multiprocessors that have rows, at least, if there are so many: all loads of updates take
+# as many as there are, a second iteration takes its time where there is little to load.
+BUSY = (0.75, 0.5)
 LATE = Refused("sums of updates are needed behind a reduction alone")
 
 
@@ -80,9 +83,9 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
                 for most in (steps,) if whole else (PIECE_STEPS, 1):
                     rows, each = block // threads, min(steps, most)
                     mapping = Scattered(threads, rows, vector, each, 0)
-                    found.append(_grid_stride(problem, mapping, waves))
+                    found += [_grid_stride(problem, mapping, waves, share) for share in BUSY]
                 # Of what is as good, more threads have more loads on their way.
-                for mapping in sorted(found, key=lambda each: each.idle / each.threads):
+                for mapping in sorted({*found}, key=lambda each: each.idle / each.threads):
                     yield from _listed(problem, mapping)
 
 
@@ -162,11 +165,13 @@ def _is_whole(program: Program) -> bool:
     return bool(program.row_reductions or program.scans)
 
 
-def _grid_stride(problem: Problem[ScatteredProgram], mapping: Scattered, waves: int) -> Scattered:
+def _grid_stride(
+    problem: Problem[ScatteredProgram], mapping: Scattered, waves: int, share: float = BUSY[0]
+) -> Scattered:
     """As many blocks as are resident, or so many times more; no more than have rows.
 
-    Few rows at a time, where there are too few for all multiprocessors: the others of a block's
-    threads, as many as there are updates to list, are idle then.
+    Few rows at a time, where there are too few for a share of the multiprocessors: the others of a
+    block's threads, as many as there are updates to list, are idle then.
     """
     device, space = problem.device, problem.program.space
     total, pieces = constant(space.rows) or 0, blocks_of_row(space, mapping)
@@ -175,7 +180,7 @@ def _grid_stride(problem: Problem[ScatteredProgram], mapping: Scattered, waves: 
     if None not in counts:
         listing = min(listing, power_of_two(sum(count or 0 for count in counts)))
     listing = max(listing, FEWEST_THREADS)
-    enough = device.multiprocessors * 3 // 4
+    enough = int(share * device.multiprocessors)
     while mapping.rows > 1 and -(-total // mapping.rows) * pieces < enough:
         fewer = replace(mapping, rows=mapping.rows // 2)
         if fewer.block_threads < listing:
