@@ -5,9 +5,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from compiled_gradients import judged  # noqa: E402
+from torch._subclasses import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites.indices.slices import with_slices  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 
 arange, aten = torch.arange, torch.ops.aten
@@ -113,6 +116,29 @@ def test_other_indices_stay(name):
         torch.testing.assert_close(result, STAY[name](x))
     (part,) = compiler.log.report().parts
     assert "index.Tensor" in part.operators
+
+
+def of_two_dimensions(x, table):
+    index = arange(6).view(2, 3)
+    return aten.index_put(table, [index + 1], x, True) + functional.embedding(index, table).sum()
+
+
+def test_indices_that_count_along_two_dimensions_stay():
+    given = torch.randn(2, 3, 4), torch.randn(9, 4)
+    assert {"embedding", "index_put"} <= named(of_two_dimensions, *given)
+    compiled = torch.compile(of_two_dimensions, backend=GraphCompiler(Settings(device=LLVM)))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*given), of_two_dimensions(*given))
+
+
+def test_a_number_that_lies_elsewhere_stays_there():
+    def put(x, number):
+        return aten.index_put(x, [aten.arange.start_step(0, 3)], number)
+
+    with FakeTensorMode():
+        graph = make_fx(put)(torch.empty(5, device="cuda"), torch.empty(()))
+        with_slices(graph.graph)
+    assert graph.graph.find_nodes(op="call_function", target=aten.index_put.default)
 
 
 @pytest.mark.parametrize("end", [8, 100])

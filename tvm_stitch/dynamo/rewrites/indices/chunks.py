@@ -54,6 +54,8 @@ def _replaced(
     memory = x.meta["val"]
     if memory.dim() != 1 or memory.dtype is torch.bool or memory.storage_offset():
         return False
+    if values.meta["val"].device != memory.device:
+        return False
     if not memory.is_contiguous() or not _is_summed(found, memory.shape[0], most):
         return False
     calls = Calls(node)

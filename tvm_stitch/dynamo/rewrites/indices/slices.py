@@ -80,10 +80,12 @@ class _Slices:
 
 
 def _run(index: fx.Node | None, extent: object) -> range | None:
-    """The places that an index names, if all are there."""
+    """The places that an index names along a dimension of its own, if all are there."""
     found = counted(index)
     run = None if found is None else found.run
-    if run is None or not isinstance(extent, int):
+    if index is None or run is None or not isinstance(extent, int):
+        return None
+    if sum(each != 1 for each in index.meta["val"].shape) > 1:
         return None
     return run if run[0] >= 0 and run[-1] < extent else None
 
@@ -144,7 +146,7 @@ def _write(
     """Values at indices, or added there, as those of a slice."""
     whole = x.meta["val"]
     slices = _Slices.of(indices, whole) if whole.dtype is not torch.bool else None
-    if slices is None:
+    if slices is None or values.meta["val"].device != whole.device:  # a number may lie elsewhere
         return
     calls, shape = Calls(node), slices.whole(whole)
     if str(list(values.meta["val"].shape)) != str(list(shape)):
