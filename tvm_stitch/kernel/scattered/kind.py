@@ -36,7 +36,7 @@ from tvm_stitch.kernel.scattered.lists.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
-from tvm_stitch.kernel.scattered.updates import added_buffers, held_bytes, update_bytes
+from tvm_stitch.kernel.scattered.updates import added_buffers, held_bytes, loaded_bytes
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, scattered_sum
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
@@ -132,7 +132,7 @@ def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
         listed += -(-count // layout.groups)
         room += layout.room * layout.lists
         columns = extents.size(program.space.columns)
-        added += count * columns * update_bytes(each)
+        added += count * columns * loaded_bytes(each)
         counted += sum(extents.bytes(buffer) for buffer in added_buffers(each))
     blocks = layout.groups * pieces
     return Listing(

@@ -14,6 +14,7 @@ from itertools import product
 import tvm_ffi
 from tvm import tirx
 
+from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.tir_builder import (
     Writer,
@@ -24,6 +25,7 @@ from tvm_stitch.kernel.codegen.tir_builder import (
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.stages.guards import mentions
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
@@ -42,6 +44,7 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import Analyzer
 
 # Updates of a row that are on their way at once; of rows that have as many, if they are no more
 # than so many bytes of a thread.
@@ -103,6 +106,28 @@ def held_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
 def update_bytes(wanted: ScatteredSum) -> int:
     """Of an element of an update, what a thread loads."""
     return sum(map(element_bytes, added_buffers(wanted)))
+
+
+def loaded_bytes(wanted: ScatteredSum) -> int:
+    """The same of what memory gives: a sector, where neighbours are not side by side."""
+    stage = wanted.stage
+    apart = {
+        read.buffer
+        for read in find_reads(wanted.value)
+        if not read.nested and _lies_apart(read, stage.axes[wanted.depth :], bind_axes(stage))
+    }
+    return sum(
+        max(SECTOR_BYTES, element_bytes(buffer)) if buffer in apart else element_bytes(buffer)
+        for buffer in added_buffers(wanted)
+    )
+
+
+def _lies_apart(read: Read, columns: tuple[Var, ...], analyzer: Analyzer) -> bool:
+    """Whether columns of a row that follow each other do not, where they are read."""
+    if not columns or not mentions(read.place, columns[-1]):
+        return False
+    following = substitute(read.place, {columns[-1]: columns[-1] + 1})
+    return not analyzer.can_prove_equal(following, read.place + 1)
 
 
 def added_buffers(wanted: ScatteredSum) -> set[Var]:
