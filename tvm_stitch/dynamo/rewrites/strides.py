@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.rewrites.calls import value_of
 from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch.layout import inverse, is_laid, order_of
 
@@ -113,20 +112,20 @@ class Strides(ABC):
         """A call in front of a reader."""
         with self._graph.inserting_before(reader):
             node = self._graph.call_function(target, args, kwargs)
-        node.meta["val"] = value_of(node)
+        node.meta["val"] = self._value(node)
         return node
 
     def trace(self, node: fx.Node) -> None:
         """A node's FakeTensors anew."""
         before = node.meta.get("val")
         try:
-            value = value_of(node)
+            value = self._value(node)
         except (RuntimeError, ValueError):
             if node.target not in _VIEWS:
                 raise Unmovable from None
             # What was one piece of memory is none any more.
             node.update_arg(0, self.copied(node.args[0], torch.contiguous_format, node))  # type: ignore[arg-type]
-            value = value_of(node)
+            value = self._value(node)
         if self.traced_as(node, value, before):
             node.meta["val"] = value
 
@@ -136,6 +135,13 @@ class Strides(ABC):
         if is_moved:
             self._moved[node] = before
         return is_moved
+
+    def _value(self, node: fx.Node) -> Any:
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+        assert callable(node.target)
+        mode = next(tensors_of([n.meta["val"] for n in node.all_input_nodes])).fake_mode  # type: ignore[attr-defined]
+        with mode:
+            return node.target(*args, **kwargs)
 
 
 def _strides(value: Any) -> list[str]:

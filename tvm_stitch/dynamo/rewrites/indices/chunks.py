@@ -14,7 +14,6 @@ from math import prod
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.rewrites.calls import Calls
 from tvm_stitch.dynamo.rewrites.indices.counted import (
     Counted,
     counted,
@@ -22,6 +21,7 @@ from tvm_stitch.dynamo.rewrites.indices.counted import (
     is_zero,
     let_go,
 )
+from tvm_stitch.frontend.torch.rewrites.calls import Calls
 
 _aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.rewrites.calls import Calls
 from tvm_stitch.dynamo.rewrites.indices.counted import counted, is_zero, let_go
+from tvm_stitch.frontend.torch.rewrites.calls import Calls
 
 _aten = torch.ops.aten
 _GRADIENT = _aten.embedding_dense_backward.default

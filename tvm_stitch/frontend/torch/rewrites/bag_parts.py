@@ -13,6 +13,8 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from tvm_stitch.frontend.torch.rewrites.calls import Calls
+
 _aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
 # Behind these are the same elements, in the same order.
@@ -27,24 +29,8 @@ _Size = Any
 """A number, or the node of one that is known when the graph runs."""
 
 
-class Written:
-    """Calls that stand for another, in front of it."""
-
-    def __init__(self, graph: fx.Graph, instead: fx.Node) -> None:
-        self._graph, self._instead = graph, instead
-        self._calls: list[fx.Node] = []
-
-    def __call__(self, target: torch._ops.OpOverload, *given: Any, **named: Any) -> fx.Node:
-        """One more of them."""
-        with self._graph.inserting_before(self._instead):
-            call = self._graph.call_function(target, given, named)
-        traced = self._instead.meta["val"]
-        mode = (traced[0] if isinstance(traced, (list, tuple)) else traced).fake_mode
-        values, options = fx.map_arg((given, named), lambda node: node.meta["val"])
-        with mode:
-            call.meta = {**self._instead.meta, "val": target(*values, **options)}
-        self._calls.append(call)
-        return call
+class Written(Calls):
+    """Calls that stand for another, if all of them are accepted."""
 
     def wide(self, x: fx.Node) -> fx.Node:
         """Halves in float32."""
@@ -67,7 +53,7 @@ class Written:
 
     def is_accepted(self, accepted: Callable[[fx.Node], bool]) -> bool:
         """Whether all of it is, sizes aside."""
-        tensors = (call for call in self._calls if isinstance(call.meta["val"], torch.Tensor))
+        tensors = (call for call in self._made if isinstance(call.meta["val"], torch.Tensor))
         return all(map(accepted, tensors))
 
     def put(
@@ -77,23 +63,18 @@ class Written:
         if not self.is_accepted(accepted):
             self.erase()
             return
-        replaced = self._instead if over is None else over
+        replaced = self._node if over is None else over
         replaced.replace_all_uses_with(result)
-        _erase(self._graph, {self._instead, *self._instead.users, *self._calls})
-
-    def erase(self) -> None:
-        """Take all of it back."""
-        for call in reversed(self._calls):
-            self._graph.erase_node(call)
+        _erase({self._node, *self._node.users, *self._made})
 
 
-def _erase(graph: fx.Graph, waiting: set[fx.Node]) -> None:
+def _erase(waiting: set[fx.Node]) -> None:
     """Take out calls that nobody reads, and all that they alone read."""
     while waiting:
         each = waiting.pop()
         if each.op == "call_function" and not each.users and not each.is_impure():
             waiting.update(each.all_input_nodes)
-            graph.erase_node(each)
+            each.graph.erase_node(each)
 
 
 @dataclass(frozen=True)

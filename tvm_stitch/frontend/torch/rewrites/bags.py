@@ -34,7 +34,7 @@ def with_bags_written_out(graph: fx.Graph, accepted: Callable[[fx.Node], bool]) 
         for call in graph.find_nodes(op="call_function", target=target):
             given = _given(call)
             if _is_known(call, given):
-                _write_out(graph, call, given, accepted)
+                _write_out(call, given, accepted)
 
 
 def _given(call: fx.Node) -> dict[str, Any]:
@@ -51,11 +51,9 @@ def _is_known(call: fx.Node, given: dict[str, Any]) -> bool:
     return not any(isinstance(size, int) and size == 0 for size in sizes)
 
 
-def _write_out(
-    graph: fx.Graph, call: fx.Node, given: dict[str, Any], accepted: Callable[[fx.Node], bool]
-) -> None:
+def _write_out(call: fx.Node, given: dict[str, Any], accepted: Callable[[fx.Node], bool]) -> None:
     results = {user.args[1]: user for user in call.users}
-    forward = Written(graph, call)
+    forward = Written(call)
     sums = _sums(forward, Bags.of(forward, call, given))
     is_ours = forward.is_accepted(accepted)
     # Where the call stays, what it says of bags costs nothing; of sums it may not on the CPU.
@@ -64,7 +62,7 @@ def _write_out(
     readers = [user for place in (1, 2, 3) if place in results for user in results[place].users]
     for gradient in dict.fromkeys(readers):
         if _is_dense(gradient):
-            instead = Written(graph, gradient)
+            instead = Written(gradient)
             bags = Bags.of(instead, call, given, told.get(1), told.get(2))
             made = _GRADIENTS[gradient.target](instead, bags, _given(gradient))
             instead.put(made, lambda each: each.target is SEARCH or accepted(each))

@@ -10,8 +10,6 @@ from typing import Any
 
 from torch import fx
 
-from tvm_stitch.dynamo.support import tensors_of
-
 
 class Calls:
     """Calls in front of a node, which replace it or are taken back."""
@@ -24,30 +22,28 @@ class Calls:
         """A call, of the pass that the node is of: what divides a joint graph is told so."""
         with self._node.graph.inserting_before(self._node):
             made = self._node.graph.call_function(target, args, kwargs)
+        traced = self._node.meta["val"]
+        first = traced[0] if isinstance(traced, (list, tuple)) else traced
+        values, options = fx.map_arg((args, kwargs), lambda node: node.meta["val"])
+        with first.fake_mode:
+            made.meta = {**self._node.meta, "val": target(*values, **options)}
         self._made.append(made)
-        made.meta = {**self._node.meta, "val": value_of(made, self._node)}
         return made
 
     def replace_by(self, result: fx.Node) -> bool:
         """Put a result in the node's place, if it lies in memory as the node's was traced."""
         wanted, found = self._node.meta["val"], result.meta["val"]
         if _description(wanted) != _description(found):
-            for made in reversed(self._made):
-                made.graph.erase_node(made)
+            self.erase()
             return False
         self._node.replace_all_uses_with(result)
         self._node.graph.erase_node(self._node)
         return True
 
-
-def value_of(node: fx.Node, beside: fx.Node | None = None) -> Any:
-    """A node's FakeTensors anew; of what reads no tensor, as `beside` was traced."""
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    assert callable(node.target)
-    known = [*node.all_input_nodes, *([] if beside is None else [beside])]
-    mode = next(tensors_of([each.meta["val"] for each in known])).fake_mode  # type: ignore[attr-defined]
-    with mode:
-        return node.target(*args, **kwargs)
+    def erase(self) -> None:
+        """Take all of them back."""
+        for made in reversed(self._made):
+            made.graph.erase_node(made)
 
 
 def _description(value: Any) -> str:
