@@ -1,11 +1,12 @@
 """Rows that sum what indices send to them, as a kind of kernel: see analysis/kind.
 
 The block that has a row adds up its updates, in their order and without atomics on sums: it lists
-those of its rows, and takes a few rows at a time. Neighbouring blocks share rows, each with a piece
-of the columns, so that one does not wait for another that has a row which many indices name. Either
-every block looks through all indices, so that the fewer blocks there are the better: as many as are
-resident. Or blocks sort out the indices for each other before a barrier of the grid, where there
-are so many that this takes less long (kernel/ir/listing).
+those of its rows, and takes a few rows at a time. Neighbouring rows belong to different blocks, and
+neighbouring blocks share rows, each with a piece of the columns, so that one does not wait for
+another that has the rows which many indices name. Either every block looks through all indices, so
+that the fewer blocks there are the better: as many as are resident. Or blocks sort out the indices
+for each other before a barrier of the grid, and add up what a chunk of them has of one row, where
+there are so many that this takes less long (kernel/ir/listing).
 """
 
 from __future__ import annotations
