@@ -52,8 +52,9 @@ PIECE_STEPS = 2
 SECTOR_ELEMENTS = 16  # of a piece, at least: of halves, what memory gives at least
 MOST_WAVES = 64  # of blocks, each of which has less rows and so less to list
 INDEX_BYTES = 8
-# Of the multiprocessors that have rows, at least, if there are so many: all loads of updates take
-# as many as there are, a second iteration takes its time where there is little to load.
+# Of the multiprocessors that have rows, at least, if there are so many: fewer, where fewer threads
+# are idle then and blocks have one iteration, not two. 40000 updates of 5000 rows of 4 take 11.1 us
+# on an H200 in 79 groups of blocks, 12.4 in 132.
 BUSY = (0.75, 0.5)
 LATE = Refused("sums of updates are needed behind a reduction alone")
 
@@ -85,9 +86,11 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
                     rows, each = block // threads, min(steps, most)
                     mapping = Scattered(threads, rows, vector, each, 0)
                     found += [_grid_stride(problem, mapping, waves, share) for share in BUSY]
-                # Of what is as good, more threads have more loads on their way.
-                for mapping in sorted({*found}, key=lambda each: each.idle / each.threads):
-                    yield from _listed(problem, mapping)
+                ways = [tuple(_listed(problem, each)) for each in dict.fromkeys(found)]
+                # The first is taken. Threads that work, then blocks, have loads on their way.
+                ways.sort(key=lambda way: (way[0].idle / way[0].threads, -way[0].blocks))
+                for way in ways:
+                    yield from way
 
 
 def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[Scattered]:
@@ -125,7 +128,6 @@ def _adds_up_chunks(program: ScatteredProgram, mapping: Scattered) -> bool:
 def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:
     """Indices that a block looks through, twice where it sorts them out, and its updates."""
     looked = listed = room = added = counted = 0
-    pieces = blocks_of_row(program.space, mapping)
     layouts = list_layouts(program.scattered, program.space, mapping)
     for each, layout in zip(program.scattered, layouts, strict=True):
         count = extents.size(each.count)
@@ -135,10 +137,8 @@ def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
         columns = extents.size(program.space.columns)
         added += count * columns * loaded_bytes(each)
         counted += sum(extents.bytes(buffer) for buffer in added_buffers(each))
-    blocks = layout.groups * pieces
-    return Listing(
-        looked, listed, room, added // blocks, counted // blocks, mapping.partitioned
-    )  # fmt: skip
+    own, known = added // mapping.blocks, counted // mapping.blocks
+    return Listing(looked, listed, room, own, known, mapping.partitioned)
 
 
 def _sorted_out(count: int, chunks: ChunkLayout, mapping: Mapping) -> int:

@@ -110,6 +110,10 @@ def update_bytes(wanted: ScatteredSum) -> int:
 
 def loaded_bytes(wanted: ScatteredSum) -> int:
     """The same of what memory gives: a sector, where neighbours are not side by side."""
+    return remembered(wanted.stage, loaded_bytes, lambda: _loaded_bytes(wanted))
+
+
+def _loaded_bytes(wanted: ScatteredSum) -> int:
     stage = wanted.stage
     apart = {
         read.buffer

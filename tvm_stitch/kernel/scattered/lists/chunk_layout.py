@@ -100,7 +100,7 @@ def chunk_layout(
     """Of so many updates; `sum_bytes`, of a row."""
     known = count if isinstance(count, int) else None
     size = min(_size(known, blocks), room_bytes // item_bytes(sent))
-    chunks = shared_out(as_int64(count), size) if known is None else -(-known // size)
+    chunks = _shared_out(as_int64(count), size) if known is None else -(-known // size)
     least = _least(size)
     hot = size // least
     bins = min(MOST_BINS, power_of_two(BINS_OF_INDEX * size)) if hot else 0
@@ -121,7 +121,7 @@ def _least(size: int) -> int:
     return HOT * max(1, BINS_OF_INDEX * size // MOST_BINS)
 
 
-def shared_out(number: Expr, each: int) -> Expr:
+def _shared_out(number: Expr, each: int) -> Expr:
     """How many pieces it takes."""
     return tirx.floordiv(number + (each - 1), each)
 
@@ -129,4 +129,4 @@ def shared_out(number: Expr, each: int) -> Expr:
 def _aligned(words: int | Expr) -> int | Expr:
     if isinstance(words, int):
         return -(-words // ALIGNED) * ALIGNED
-    return shared_out(words, ALIGNED) * ALIGNED
+    return _shared_out(words, ALIGNED) * ALIGNED

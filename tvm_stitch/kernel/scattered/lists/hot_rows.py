@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.scattered.lists.chunk_layout import ChunkLayout
-from tvm_stitch.kernel.scattered.lists.indices import COUNT, NOTE, Indices, int32
+from tvm_stitch.kernel.scattered.lists.indices import COUNT, Indices, int32
 from tvm_stitch.kernel.scattered.lists.room import Room
-from tvm_stitch.kernel.scattered.lists.sorting import sort_source
 from tvm_stitch.stages.stage import Expr
 
 # In place of a bin's count the number of its hot row, or -1.
@@ -103,9 +101,7 @@ class HotRows:
             number, dtype = self.number(row), self.room.layout.dtype
             with self.writer.when(number >= 0):
                 counter = self.room.place(layout.ranges_start + 2 * layout.hot)
-                noted = self.room.entries.ptr_to([int64(0)]), int32(self.room.layout.room), counter
-                entry = indices.entry(number, update, dtype)
-                indices.call("note", NOTE, *noted, entry, type=dtype)
+                self.room.note(indices, indices.entry(number, update, dtype), counter)
                 indices.call("count", COUNT, left, indices.group(row), int32(-1))
 
         indices.look_through(start, end, lead, size)
@@ -116,13 +112,7 @@ class HotRows:
         indices.barrier()
         indices.look_through(start, end, note, size)
         indices.barrier()
-        list_layout = self.room.layout
-        sizes = [int32(each) for each in (list_layout.room, layout.hot, list_layout.bits)]
-        places = self.room.place(layout.ranges_start), self.room.warps
-        indices.call(
-            "sort", sort_source(), self.room.entries.ptr_to([int64(0)]), *places, *sizes,
-            type=list_layout.dtype,
-        )  # fmt: skip
+        self.room.sort(indices, self.room.place(layout.ranges_start), layout.hot)
         indices.barrier()
 
     def _leader(self, number: Expr) -> Expr:

@@ -123,10 +123,8 @@ def _layout(
     chunks = None
     if mapping.partitioned:
         number: int | Expr = wanted.count if count is None else count
-        room_bytes, sum_bytes = (
-            room * item_bytes(dtype),
-            columns * element_bytes(wanted.stage.output),
-        )
+        room_bytes = room * item_bytes(dtype)
+        sum_bytes = columns * element_bytes(wanted.stage.output)
         chunks = chunk_layout.chunk_layout(
             number, groups, mapping.blocks, _dtype(bits, all_rows), room_bytes, sum_bytes
         )

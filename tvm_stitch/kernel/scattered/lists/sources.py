@@ -20,7 +20,7 @@ from tvm_stitch.kernel.codegen.tir_builder import all_of, block_uniform, int64
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.lists.hot_rows import HotRows
-from tvm_stitch.kernel.scattered.lists.indices import COUNT, NOTE, Indices, as_int32, int32
+from tvm_stitch.kernel.scattered.lists.indices import COUNT, Indices, as_int32, int32
 from tvm_stitch.kernel.scattered.lists.room import Room
 from tvm_stitch.stages.stage import (
     Expr,
@@ -118,10 +118,9 @@ class Scan:
 
         def note(to: Expr, update: Expr) -> None:
             row = self._own_row(to, first, iterations)
-            dtype = self.room.layout.dtype
             with indices.writer.when(row >= 0):
-                entry = indices.entry(row, update, dtype)
-                indices.call("note", NOTE, *self.room.noted, entry, type=dtype)
+                entry = indices.entry(row, update, self.room.layout.dtype)
+                self.room.note(indices, entry, self.room.counter)
 
         indices.look_through(start, end, note)
 

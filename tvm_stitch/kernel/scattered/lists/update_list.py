@@ -18,7 +18,6 @@ from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.lists.indices import Indices, int32
 from tvm_stitch.kernel.scattered.lists.layout import ListLayout
 from tvm_stitch.kernel.scattered.lists.room import Room
-from tvm_stitch.kernel.scattered.lists.sorting import sort_source
 from tvm_stitch.kernel.scattered.lists.sources import Partition, Scan, Source
 from tvm_stitch.kernel.scattered.shared_rows import Partials, shares_rows
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
@@ -47,12 +46,12 @@ class UpdateList:
         # Where threads combine their sums of a row, if several groups of them may share one.
         self.partials = Partials(wanted, mapping, place) if shares_rows(mapping) else None
         group = tirx.floordiv(place.block, mapping.blocks // layout.groups)
-        taken = Room(self.entries, self.ranges, layout)
+        self.room = Room(self.entries, self.ranges, layout)
         self.partition: Partition | None = None
         if layout.chunks:
             assert place.workspace is not None, "updates are sorted out in a workspace"
-            self.partition = Partition(self.indices, group, taken, place.workspace, at)
-        self.source: Source = self.partition or Scan(self.indices, group, taken)
+            self.partition = Partition(self.indices, group, self.room, place.workspace, at)
+        self.source: Source = self.partition or Scan(self.indices, group, self.room)
         # How many updates there are for all iterations: perhaps more than there is room for.
         self.total: Expr = int32(0)
 
@@ -104,13 +103,5 @@ class UpdateList:
         indices.barrier()
         self.source.collect(start, end, first, iterations)
         indices.barrier()
-        self._sort()
+        self.room.sort(indices, self.ranges.ptr_to([int64(0)]), self.layout.rows)
         indices.barrier()
-
-    def _sort(self) -> None:
-        """The entries in order, and where those of each row are."""
-        layout = self.layout
-        sizes = [int32(each) for each in (layout.room, layout.rows, layout.bits)]
-        places = (self.entries, 0), (self.ranges, 0), (self.ranges, layout.sums)
-        first = [buffer.ptr_to([int64(at)]) for buffer, at in places]
-        self.indices.call("sort", sort_source(), *first, *sizes, type=layout.dtype)
