@@ -1,5 +1,7 @@
 """What a stage computes again of another one is read at indices that are as simple as can be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from check import check, program_of
@@ -7,6 +9,7 @@ from tvm.relax import op
 from zoo import Case, graph_of
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.ir.inlining import with_inlined
 
 
 def resized(groups: int, channels: int, side: int, positions: np.ndarray) -> Case:
@@ -42,3 +45,18 @@ def test_positions_from_memory_are_those_of_a_tensor(groups, channels, side):
     assert [(each.stride, each.from_memory) for each in found] == len(found) * [(Stride.UNIT, True)]
     assert found
     check(case, orders=2)
+
+
+def test_what_is_inlined_is_of_the_stage_that_computes_it_now():
+    """A value may be computed by several stages, such as one that reads others in another order."""
+
+    def build(emit, x, y):
+        return emit(op.exp(emit(op.add(x, y))))
+
+    inputs = [((4, 8), "float32", None)] * 2
+    first, last = program_of(graph_of(inputs, build, lambda *_: ()).module).stages
+    reads = {read.key: read for read in last.reads}
+    other = replace(first, value=first.reads[0].load)
+    for stage in (first, other, first):
+        found = with_inlined(last, reads, {first.output: stage})
+        assert {r.buffer for r in found.reads} == {r.buffer for r in stage.reads}

@@ -39,12 +39,15 @@ LONG_INDEX = 6
 def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
     """A stage that computes some of its reads itself."""
 
+    sources = {key: producer[read.buffer] for key, read in reads.items()}
+
     def find() -> Stage:
         analyzer = bind_axes(stage)
-        values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
+        values = {key: inlined(sources[key], read, analyzer) for key, read in reads.items()}
         return replace(stage, value=replaced(stage.value, values))
 
-    return remembered(stage, frozenset(reads), find)
+    # Of a buffer there are several stages: one may read what lies in another order of axes.
+    return remembered(stage, frozenset(sources.items()), find)
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
