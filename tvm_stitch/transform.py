@@ -38,6 +38,7 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
+from tvm_stitch.plan.processes.job import Source
 from tvm_stitch.plan.saved import saved
 from tvm_stitch.plan.shared import once
 from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND, points_of, sizes_stated
@@ -163,7 +164,8 @@ def _plan_function(
             if options.plan is not None:
                 plan = options.plan.block(block_name, graph)
             else:
-                plan = plan_graph(graph, device, bounds, options, explained, timed, known)
+                source = Source(mod, var.name_hint, number, left)
+                plan = plan_graph(graph, device, bounds, options, explained, timed, known, source)
             if explained:
                 plan = replace(plan, saved=saved(block_name, graph, plan))
             found[number] = graph, plan

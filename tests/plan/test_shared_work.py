@@ -9,7 +9,7 @@ from zoo import layer_norm, softmax
 from tvm_stitch import Options, transform
 from tvm_stitch.build import pipeline
 from tvm_stitch.kernel import build
-from tvm_stitch.plan import planner
+from tvm_stitch.plan import planner, region_plan
 from tvm_stitch.plan.shared import once, shared_work
 
 
@@ -25,7 +25,7 @@ def counted(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(planner, "plan_region", counting("regions", planner.plan_region))
+    monkeypatch.setattr(region_plan, "plan_region", counting("regions", region_plan.plan_region))
     monkeypatch.setattr(transform, "kernel_of", counting("kernels", build.kernel_of))
     return counts
 

@@ -7,7 +7,6 @@ them. Follows tvm.relax.build and tvm.tirx.build of the one TVM that this packag
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
@@ -34,6 +33,7 @@ from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
 from tvm_stitch.kernel.stitched import allocates_exactly
 from tvm_stitch.library import addons as shim_addons
 from tvm_stitch.library import shim
+from tvm_stitch.processes.pickled import jobs
 from tvm_stitch.workarounds.aligned_vectors import function_of, lowered
 
 
@@ -207,7 +207,7 @@ def _compiler(
 
     It hands over the host's code without them, while they are compiled.
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = jobs()
     scope = tvm.target.Target.current(allow_none=True) or nullcontext()
     config = dict(tvm.transform.PassContext.current().config)
 

@@ -7,7 +7,7 @@ pipeline plans as if it could be done, asks `failure` in the end, and plans anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,6 +32,7 @@ _EXPORTED = "tvm_stitch_{}"  # the name of its symbol
 _KIND = "library"
 _NATIVE = Path(__file__).parent / "native"
 _is_assumed: ContextVar[bool] = ContextVar("is_assumed", default=False)
+_told: ContextVar[Mapping[str, str | None] | None] = ContextVar("told", default=None)
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden")
 
 
@@ -127,8 +128,20 @@ def assumed() -> Iterator[None]:
         _is_assumed.reset(token)
 
 
+@contextmanager
+def told(reasons: Mapping[str, str | None]) -> Iterator[None]:
+    """Meanwhile `unusable` says what it said elsewhere, of libraries by their titles."""
+    token = _told.set(reasons)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 def unusable(library: Library) -> str | None:
     """Why modules cannot call a library on this machine; None if they can."""
+    if (reasons := _told.get()) is not None:
+        return reasons[library.title]
     if find(library) is None:
         return library.missing
     if _is_assumed.get() and not _fails_at_once() and not _begun().done():

@@ -22,7 +22,9 @@ from tvm_stitch.plan.lone_products import lone_products
 from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Rank, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
-from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, not_planned, plan_region
+from tvm_stitch.plan.processes.elsewhere import Elsewhere
+from tvm_stitch.plan.processes.job import Source
+from tvm_stitch.plan.region_plan import RegionPlan, holding_plan, left_to_tvm, not_planned
 from tvm_stitch.plan.regions.levels import find_levels, find_regions
 from tvm_stitch.plan.regions.region import Region, bits, own_products
 from tvm_stitch.plan.search.candidates import Way
@@ -35,8 +37,6 @@ from tvm_stitch.stages.stage import Var
 
 Timed = Callable[[Region, Plan], Measured]
 
-# Plans of a region whose kernels check_kernel refuses, before all of it is left to TVM.
-MAX_REPLANS = 8
 UNUSED = "nothing of it is used"
 FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
@@ -96,11 +96,13 @@ def plan_graph(
     explained: bool = False,
     timed: Timed | None = None,
     known: Known | None = None,
+    source: Source | None = None,
 ) -> Plan:
     """The plan of a dataflow block; with the reasons of its cuts if it is to be explained.
 
     `timed` measures a region with its plan and without: the faster is kept. `known` comes
-    from blocks planned in the same way; it takes up what is new.
+    from blocks planned in the same way; it takes up what is new. Where the graph was read from,
+    `source`, lets other processes plan regions of it.
     """
     chosen = options or Options()
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
@@ -108,7 +110,11 @@ def plan_graph(
     known = known or Known()
     known.deadline(chosen)  # its time begins
     regions = find_regions(graph)
-    plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
+    deadline = known.deadline(chosen)
+    elsewhere = Elsewhere(
+        None if explained or timed else source, regions, device, bounds, chosen, deadline
+    )
+    plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known, elsewhere)
     ended = (index for r, p in zip(regions, plans, strict=True) for index in _ended(r, p))
     lone = lone_products(graph, ended, device, bounds, chosen, known.answers(bounds))
     plan = _assembled(graph, regions, plans, device, bounds, chosen, known, tuple(lone))
@@ -157,6 +163,7 @@ def _plan_regions(
     explained: bool,
     timed: Timed | None,
     known: Known,
+    elsewhere: Elsewhere,
 ) -> list[RegionPlan]:
     """A plan for each region; equal regions have the same.
 
@@ -164,6 +171,12 @@ def _plan_regions(
     """
     answers = known.answers(bounds)
     found: list[RegionPlan] = []
+
+    def unknown() -> list[int]:
+        keys = ((bounds, region.key) for region in regions)
+        first = {key: number for number, key in reversed(list(enumerate(keys)))}
+        return sorted(number for key, number in first.items() if key not in known.plans)
+
     for number, region in enumerate(regions):
         timing.step(timing.PLANNING, number, len(regions))
         key = bounds, region.key
@@ -171,7 +184,10 @@ def _plan_regions(
             known.keep(key, not_planned(region), options)
         if key not in known.plans:
             judge = Judge(region, device, bounds, options.schemes, answers)
-            plan = _holding_plan(region, judge, options, known.deadline(options), explained)
+            told = elsewhere.plan(number, unknown)
+            plan = (told and told.restored(judge)) or holding_plan(
+                region, judge, options, known.deadline(options), explained
+            )
             if timed is not None:
                 plan = _faster(region, plan, device, bounds, options, known, timed)
             if explained and not known.deadline(options).is_over:
@@ -179,18 +195,6 @@ def _plan_regions(
             known.keep(key, plan, options)
         found.append(known.plans[key])
     return found
-
-
-def _holding_plan(
-    region: Region, judge: Judge, options: Options, deadline: Deadline, explained: bool
-) -> RegionPlan:
-    """A plan all of whose kernels pass their check; what does not is planned anew without."""
-    for _ in range(MAX_REPLANS):
-        plan = plan_region(region, judge, options, deadline, explained)
-        refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
-        if not refused:
-            return plan
-    return left_to_tvm(region, plan, refused[0].reason)
 
 
 def _faster(

@@ -28,6 +28,9 @@ from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
+# Plans of a region whose kernels check_kernel refuses, before all of it is left to TVM.
+MAX_REPLANS = 8
+
 
 @dataclass(frozen=True)
 class RegionPlan:
@@ -49,6 +52,18 @@ class RegionCut:
     writer: Nodes
     reader: Nodes
     reason: str
+
+
+def holding_plan(
+    region: Region, judge: Judge, options: Options, deadline: Deadline, explained: bool = False
+) -> RegionPlan:
+    """A plan all of whose kernels pass their check; what does not is planned anew without."""
+    for _ in range(MAX_REPLANS):
+        plan = plan_region(region, judge, options, deadline, explained)
+        refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
+        if not refused:
+            return plan
+    return left_to_tvm(region, plan, refused[0].reason)
 
 
 def plan_region(
@@ -216,7 +231,7 @@ def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate
         if pick.outputs and not outputs:
             continue
         if outputs != pick.outputs:
-            verdict = _judged(judge, pick, outputs)
+            verdict = judged(judge, pick, outputs)
             if pick.verdict is None or isinstance(verdict, Refused) or verdict.spare:
                 return None
             cost = pick.cost_us - pick.verdict.cost_us + verdict.cost_us
@@ -225,7 +240,8 @@ def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate
     return tuple(found)
 
 
-def _judged(judge: Judge, pick: Candidate, outputs: tuple[Value, ...]) -> Verdict | Refused:
+def judged(judge: Judge, pick: Candidate, outputs: tuple[Value, ...]) -> Verdict | Refused:
+    """The verdict on what a candidate computes, with these values for others."""
     if pick.product is None:
         return judge(pick.nodes, outputs)
     return judge.ending(own_products(judge.region)[pick.product], pick.nodes, outputs)

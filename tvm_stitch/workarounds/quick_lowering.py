@@ -12,7 +12,6 @@ rounds 0.3 of 0.5. It finds nothing where a kernel allocates just what it uses.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from contextlib import nullcontext
 import tvm
 from tvm import tirx
 
+from tvm_stitch.processes.pickled import jobs
 from tvm_stitch.stages.visit import walked
 
 COMPACTION = "s_tir.CompactBufferAllocation"
@@ -84,7 +84,7 @@ def _in_threads(
         with scope or nullcontext(), context:
             return passes(tvm.IRModule(functions, attrs=mod.attrs))
 
-    threads = min(len(os.sched_getaffinity(0)), len(parts))
+    threads = min(jobs(), len(parts))
     if threads < 2 or instruments:  # who watches passes expects one after the other
         return list(map(made, parts))
     with ThreadPoolExecutor(threads, "tvm-stitch-lower") as pool:

@@ -52,18 +52,18 @@ class Answers:
         self._found: dict[Hashable, Any] = {}
         self._checks: dict[Hashable, Refused | None] = {}
         self._seen: set[Hashable] = set()  # sorts of parts of kernels that hold
-        self._refuses = False
+        self.refuses = False  # some check has refused a kernel
 
     def checked(self, kernel: Kernel) -> Refused | None:
         """Why the check of a kernel refuses it; made once for each sort."""
         if kernel.sort not in self._checks:
             refused = self._checks[kernel.sort] = kernel.check(self._seen)
-            self._refuses |= refused is not None
+            self.refuses |= refused is not None
         return self._checks[kernel.sort]
 
     def revoked(self, kernel: Kernel) -> Refused | None:
         """The same of a kernel of which none of its sort may have been checked yet."""
-        return self._checks.get(kernel.sort) if self._refuses else None
+        return self._checks.get(kernel.sort) if self.refuses else None
 
     def of(self, key: Hashable, find: Callable[[], Answer]) -> Answer:
         """The answer to a question, found if it is not known."""

@@ -1,0 +1,173 @@
+"""Questions that several processes answer: each gets its answer, or none where there is none."""
+
+import os
+import signal
+import time
+
+import forked
+import pytest
+
+from tvm_stitch.processes import forks as module
+from tvm_stitch.processes import pickled
+from tvm_stitch.processes.fork_server import ForkServer
+from tvm_stitch.processes.forks import Forks
+from tvm_stitch.processes.pickled import JOBS, jobs
+
+
+@pytest.fixture(scope="module")
+def two_jobs():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
+        patched.syspath_prepend(os.path.dirname(forked.__file__))
+        yield
+
+
+@pytest.fixture
+def forks(two_jobs):
+    found = forked.ready()
+    yield found
+    found.end()
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def test_questions_are_answered_whatever_the_order(forks):
+    asked = [forks.ask(forked.doubled, number) for number in range(20)]
+    assert [forks.answer(question) for question in reversed(asked)] == list(range(38, -1, -2))
+
+
+def test_answers_come_as_they_are_found(forks):
+    slow = forks.ask(forked.after, 0.5, "slow")
+    quick = forks.ask(forked.after, 0.0, "quick")
+    found = [(question, answer[0]) for question, answer in forks.answers([slow, quick])]
+    assert found == [(quick, "quick"), (slow, "slow")]
+
+
+def test_so_many_work_at_a_time_as_there_may_be(forks):
+    start = time.monotonic()
+    asked = [forks.ask(forked.after, 0.3, number) for number in range(4)]
+    found = [forks.answer(question) for question in asked]
+    assert time.monotonic() - start >= 0.6
+    assert [number for number, _ in found] == [0, 1, 2, 3]
+    assert len({pid for _, pid in found}) == 4 and os.getpid() not in {pid for _, pid in found}
+
+
+def test_what_is_shared_is_found_once_and_dropped(forks):
+    shared = forks.share(forked.doubled, 21)
+    assert forks.answer(forks.ask(forked.plus, 1, shared=shared)) == 43
+    forks.drop(shared)
+    assert forks.answer(forks.ask(forked.plus, 1, shared=shared)) is None
+    assert forks.answer(forks.ask(forked.doubled, 1)) == 2
+
+
+def test_what_cannot_be_shared_has_no_answers(forks):
+    shared = forks.share(forked.wrong)
+    assert forks.answer(forks.ask(forked.plus, 1, shared=shared)) is None
+
+
+@pytest.mark.parametrize("fails", ["wrong", "dead", "warned"])
+def test_what_fails_or_has_something_to_say_has_no_answer(forks, fails):
+    asked = forks.ask(getattr(forked, fails))
+    assert forks.answer(asked) is None
+    assert forks.answer(forks.ask(forked.doubled, 1)) == 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 1 << 16, 5_000_001])
+def test_answers_and_questions_may_be_long(forks, count):
+    assert forks.answer(forks.ask(forked.many_bytes, count)) == bytes(count)
+    assert forks.answer(forks.ask(len, bytes(count))) == count
+
+
+def test_what_is_printed_is_no_answer(forks):
+    assert forks.answer(forks.ask(forked.printed)) == "and an answer"
+
+
+def test_a_server_that_dies_has_no_answers_and_its_forks_die(forks):
+    first = forks.ask(forked.after, 0.0, "first")
+    _, pid = forks.answer(first)
+    asked = [forks.ask(forked.after, 60.0, number) for number in range(3)]
+    server = forked.pid_of(forks)
+    os.kill(server, signal.SIGKILL)
+    assert [forks.answer(question) for question in asked] == [None, None, None]
+    assert not forks.is_ready and not is_alive(pid)
+    assert forks.answer(forks.ask(forked.doubled, 1)) is None
+    forks.begin()  # another one
+    forked.wait_for(forks)
+    assert forks.answer(forks.ask(forked.doubled, 1)) == 2
+
+
+def test_an_interrupt_leaves_no_server(forks, monkeypatch):
+    """What it says next would be taken for the rest of what was being read."""
+
+    def interrupted(_self):
+        raise KeyboardInterrupt
+
+    asked = forks.ask(forked.doubled, 1)
+    server = forked.pid_of(forks)
+    with monkeypatch.context() as patched:
+        patched.setattr(pickled.PickledProcess, "answer", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            forks.answer(asked)
+    assert not is_alive(server) and forks.answer(asked) is None
+
+
+def test_it_ends_when_nobody_asks(monkeypatch):
+    read, _write = os.pipe()
+    answers_read, answers = os.pipe()
+    monkeypatch.setattr("tvm_stitch.processes.fork_server.IDLE_SECONDS", 0.05)
+    with os.fdopen(answers, "wb") as written:
+        ForkServer(read, written, 2).serve()
+    os.close(read)
+    assert os.read(answers_read, 100)
+
+
+def test_a_single_process_starts_none(monkeypatch):
+    monkeypatch.setenv(JOBS, "1")
+    forks = Forks()
+    forks.begin()
+    assert forks._process is None and not forks.is_ready
+
+
+def test_one_that_cannot_be_started_is_not_tried_again(two_jobs, monkeypatch):
+    forks = Forks()
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    forks.begin()
+    assert not forks.is_ready
+    monkeypatch.setattr("subprocess.Popen", lambda *_given, **_named: pytest.fail("again"))
+    forks.begin()
+
+
+def test_other_settings_have_another_server(forks, monkeypatch):
+    before = forked.pid_of(forks)
+    forks.begin()
+    assert forked.pid_of(forks) == before
+    monkeypatch.setenv("TVM_STITCH_CXX", "another")
+    forks.begin()
+    assert forked.pid_of(forks) != before and not is_alive(before)
+
+
+def test_a_fork_of_this_process_has_none(monkeypatch):
+    """That of its parent would answer one what the other has asked."""
+    monkeypatch.setattr(module.FORKS, "_process", "the parent's")
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(write, str(module.FORKS._process).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 100) == b"None"
+    assert module.FORKS._process == "the parent's"
+
+
+@pytest.mark.parametrize("value, expected", [("1", 1), ("0", 1), ("many", None), (None, None)])
+def test_how_many_processes_work_is_said_by_the_environment(monkeypatch, value, expected):
+    if value is None:
+        monkeypatch.delenv(JOBS, raising=False)
+    else:
+        monkeypatch.setenv(JOBS, value)
+    assert jobs() == (expected or len(os.sched_getaffinity(0)))

@@ -1,0 +1,1 @@
+"""Regions of large graphs planned by several processes at a time."""

@@ -1,0 +1,142 @@
+"""What goes between the process that compiles and those that plan for it.
+
+In: where a graph was read from, and a RegionPlan. Out: both as plain data that can be pickled, and
+back. Kernels stay where they were found: of each that is taken there is its set of nodes, which is
+judged once more, where dozens of others that the search came across are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm_ffi.serialization import from_json_graph_str
+
+from tvm_stitch.device import Device
+from tvm_stitch.graph.front.read import read_block
+from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.options import Options
+from tvm_stitch.plan.region_plan import RegionPlan, judged
+from tvm_stitch.plan.regions.levels import find_regions
+from tvm_stitch.plan.regions.region import Region, Value
+from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.stages.stage import Refused
+
+# Bytes of constants beyond which a module is not sent: weights that somebody has bound.
+MOST_CONSTANTS = 8 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a graph was read from, which another process reads anew."""
+
+    module: tvm.IRModule
+    function: str
+    block: int  # which of the function's
+    left: Mapping[relax.Var, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be sent: what it computes, without the weights."""
+        held = 0
+
+        def count(each: relax.Expr) -> None:
+            nonlocal held
+            if isinstance(each, tvm.ir.GenericConst) and isinstance(each.value, tvm_ffi.Tensor):
+                held += math.prod(each.value.shape) * each.value.dtype.itemsize
+
+        relax.analysis.post_order_visit(self.module[self.function], count)
+        return held <= MOST_CONSTANTS
+
+    def job(
+        self,
+        regions: Sequence[Region],
+        device: Device,
+        bounds: Bounds,
+        options: Options,
+        libraries: Mapping[str, str | None],
+        seconds: float,
+    ) -> Job:
+        """Its regions, to be planned in so many seconds."""
+        producer = regions[0].graph.producer
+        left = {producer[var]: why for var, why in self.left.items() if var in producer}
+        return Job(
+            tvm.ir.save_json(self.module),
+            self.function,
+            self.block,
+            left,
+            tuple(region.indices for region in regions),
+            device,
+            bounds,
+            replace(options, dump=None, cache=None),
+            dict(libraries),
+            seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Job:
+    """A graph's regions, and all that their plans depend on."""
+
+    module: str  # TVM's JSON
+    function: str
+    block: int
+    left: Mapping[int, str]  # nodes that may not be stitched, and why
+    indices: tuple[tuple[int, ...], ...]  # the nodes of every region
+    device: Device
+    bounds: Bounds
+    options: Options
+    libraries: Mapping[str, str | None]  # why one cannot be called, if it cannot
+    seconds: float
+
+    @cached_property
+    def regions(self) -> Sequence[Region]:
+        """Those of the graph, read anew; ValueError if they are others here."""
+        mod = from_json_graph_str(self.module)
+        block = mod[self.function].body.blocks[self.block]
+        graph = read_block(mod, block, dict(self.bounds.of))
+        left = {graph.nodes[index].results[0]: why for index, why in self.left.items()}
+        found = find_regions(graph.without(left))
+        if tuple(region.indices for region in found) != self.indices:
+            raise ValueError("regions of a graph that was sent are not those of the graph")
+        return found
+
+
+@dataclass(frozen=True)
+class Found:
+    """A RegionPlan without its kernels."""
+
+    plan: RegionPlan
+    # For each pick that has a kernel, what it computes for others, written or not, and its cost.
+    kernels: tuple[tuple[tuple[Value, ...], float] | None, ...]
+
+    @staticmethod
+    def of(plan: RegionPlan) -> Found:
+        """What is left of a plan that can be sent."""
+        picks = tuple(replace(pick, verdict=None) for pick in plan.picks)
+        kernels = tuple(None if p.verdict is None else _kernel(p.verdict) for p in plan.picks)
+        return Found(replace(plan, picks=picks), kernels)
+
+    def restored(self, judge: Judge) -> RegionPlan | None:
+        """The plan with kernels that are found here; None if they are others."""
+        picks = []
+        for pick, kernel in zip(self.plan.picks, self.kernels, strict=True):
+            if kernel is not None:
+                outputs, cost_us = kernel
+                verdict = judged(judge, pick, outputs)
+                if isinstance(verdict, Refused) or verdict.cost_us != cost_us:
+                    return None
+                pick = replace(pick, verdict=verdict)
+            picks.append(pick)
+        return replace(self.plan, picks=tuple(picks))
+
+
+def _kernel(verdict: Verdict) -> tuple[tuple[Value, ...], float]:
+    values = sorted((*verdict.outputs, *verdict.spare), key=lambda value: value.number)
+    return tuple(values), verdict.cost_us

@@ -1,0 +1,1 @@
+"""Work that is done in processes beside this one, and how many there may be."""

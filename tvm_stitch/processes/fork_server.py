@@ -1,0 +1,179 @@
+"""A process that answers questions by forks of its own; run as a script.
+
+In: how many forks there may be at a time and a module that they need; on its standard input,
+pickled, what they share and what is asked. Out: on its standard output that it is ready, and then
+the number of each question with its answer, which is None where there is none: whoever asked has
+to find it.
+
+It has no threads when it forks, nor anything of CUDA or PyTorch, which the process that compiles
+may have: that is what it is for. It ends when nobody has asked for a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import selectors
+import signal
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, BinaryIO
+
+IDLE_SECONDS = 60.0
+_CHUNK = 1 << 20
+_END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What questions may refer to by its number: found once, in every later fork. None: no more."""
+
+    number: int
+    call: Call | None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question by its number: a function's result, which is given what is shared, if it wants."""
+
+    number: int
+    call: Call
+    shared: int | None = None
+
+
+@dataclass
+class _Fork:
+    number: int
+    process: int
+    read: int
+    answer: bytearray = field(default_factory=bytearray)
+
+
+class ForkServer:
+    """The questions that wait, and the forks that are at some."""
+
+    def __init__(self, read: int, write: BinaryIO, most: int) -> None:
+        self._read, self._write, self._most = _Pipe(read), write, most
+        self._shared: dict[int, Any] = {}
+        self._waiting: deque[Ask] = deque()
+        self._forks: dict[int, _Fork] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(read, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        """Answer until there is nobody to ask."""
+        self._tell(True)
+        while True:
+            ready = self._selector.select(None if self._forks else IDLE_SECONDS)
+            if not ready:
+                return
+            for key, _ in ready:
+                if key.data is not None:
+                    self._hear(key.data)
+                elif not self._take():
+                    return
+            while self._waiting and len(self._forks) < self._most:
+                self._begin(self._waiting.popleft())
+
+    def _take(self) -> bool:
+        """The next thing that is said; False at the end."""
+        try:
+            said = pickle.load(self._read)  # type: ignore[arg-type]
+        except EOFError:
+            return False
+        if isinstance(said, Ask):
+            self._waiting.append(said)
+        elif said.call is None:
+            self._shared.pop(said.number, None)
+        else:
+            function, given = said.call
+            with suppress(Exception):  # whoever asks about it gets no answer
+                self._shared[said.number] = function(*given)
+        return True
+
+    def _begin(self, asked: Ask) -> None:
+        read, write = os.pipe()
+        process = os.fork()
+        if not process:
+            _answer(asked, self._shared, write)
+        os.close(write)
+        fork = _Fork(asked.number, process, read)
+        self._forks[read] = fork
+        self._selector.register(read, selectors.EVENT_READ, fork)
+
+    def _hear(self, fork: _Fork) -> None:
+        """A piece of a fork's answer, or that it has ended."""
+        piece = os.read(fork.read, _CHUNK)
+        fork.answer += piece
+        if piece:
+            return
+        self._selector.unregister(fork.read)
+        os.close(fork.read)
+        del self._forks[fork.read]
+        _, status = os.waitpid(fork.process, 0)
+        self._tell((fork.number, bytes(fork.answer) if not status else None))
+
+    def _tell(self, what: object) -> None:
+        pickle.dump(what, self._write)
+        self._write.flush()
+
+
+class _Pipe:
+    """Of a pipe no more is read than is asked for: a buffer would hide that there is more."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def read(self, count: int) -> bytes:
+        """So many bytes, fewer at the end."""
+        found = bytearray()
+        while len(found) < count and (piece := os.read(self._pipe, count - len(found))):
+            found += piece
+        return bytes(found)
+
+    def readline(self) -> bytes:
+        """Up to the end of a line."""
+        found = bytearray()
+        while not found.endswith(b"\n") and (piece := os.read(self._pipe, 1)):
+            found += piece
+        return bytes(found)
+
+
+def _answer(asked: Ask, shared: dict[int, Any], write: int) -> None:
+    """The work of a fork: it writes its answer and ends; with a status where it has none."""
+    status = 1
+    try:
+        ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
+        # Who has something to say says it where somebody hears of it.
+        warnings.simplefilter("error")
+        function, given = asked.call
+        found = function(*given) if asked.shared is None else function(shared[asked.shared], *given)
+        with os.fdopen(write, "wb") as answer:
+            pickle.dump(found, answer)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _main() -> None:
+    del sys.path[0]  # this folder, in which modules are called as others elsewhere
+    sys.modules["torch"] = None  # type: ignore[assignment]  # TVM's FFI imports it where it can
+    # What anything prints shall not be read as its answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    most, imported = sys.argv[1:]
+    import_module(imported)  # what takes time is done before anybody asks
+    module = import_module("tvm_stitch.processes.fork_server")
+    module.ForkServer(0, answers, int(most)).serve()
+
+
+if __name__ == "__main__":
+    _main()

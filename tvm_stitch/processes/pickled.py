@@ -1,0 +1,71 @@
+"""A Python process that answers pickled questions on its standard input; how many there may be.
+
+In: the script that it runs. Out: answers, or an error that is in GONE where there is no process to
+give one. Must not know what is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+JOBS = "TVM_STITCH_JOBS"
+# What it is to find that a process is not there.
+GONE = (OSError, EOFError, pickle.UnpicklingError)
+
+
+def jobs() -> int:
+    """How many processes may work at a time: cores, or fewer by the environment."""
+    cores = len(os.sched_getaffinity(0))
+    with suppress(ValueError):
+        return max(1, min(cores, int(os.environ[JOBS]))) if JOBS in os.environ else cores
+    return cores
+
+
+class PickledProcess:
+    """One that runs a script, which reads and writes pickles."""
+
+    def __init__(self, script: Path, *arguments: str, **environment: str) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, str(script), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths, **environment},
+            start_new_session=True,  # an interrupt is ours: whoever waits ends it, with its own
+        )
+
+    def send(self, what: object) -> None:
+        """Ask something."""
+        assert self._process.stdin is not None
+        pickle.dump(what, self._process.stdin)
+        self._process.stdin.flush()
+
+    def answer(self) -> Any:
+        """Wait for the next answer."""
+        assert self._process.stdout is not None
+        return pickle.load(self._process.stdout)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether there is something to read, be it that the process is gone."""
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
+
+    def end(self) -> None:
+        """Kill it, and what it has started."""
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        self._process.wait()
