@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 import tvm
@@ -77,6 +80,7 @@ class Device:
         return float(_TENSOR_OPERATIONS[newest] * self.multiprocessors * self.clock)
 
 
+_told: ContextVar[Device | None] = ContextVar("told", default=None)
 RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
 WARPGROUPS = "sm_90a"  # the architecture that has wgmma, which code for sm_90 may not use
 MODEL = "model"  # the attribute of a TVM target that names the GPU: one of the presets
@@ -200,8 +204,20 @@ def _standing_for(capability: int) -> Device:
     return next(each for each in _PRESETS if each.capability == newest)
 
 
+@contextmanager
+def told(here: Device) -> Iterator[None]:
+    """Meanwhile this machine's GPU is not asked what it is: another process has asked it."""
+    token = _told.set(here)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 def _read_off(standing: Device, capability: int) -> Device:
     """What this machine's GPU says of itself, if it is of that architecture; else as it stands."""
+    if (found := _told.get()) is not None and found.capability == capability:
+        return found
     here = tvm.cuda(0)
     if not here.exist or here.compute_version.replace(".", "") != str(capability):
         return standing

@@ -23,6 +23,7 @@ WRITING = "writing kernels"
 SCHEDULING = "TVM's schedules"
 MEMORY = "planning memory"
 LOWERING = "lowering kernels"
+ELSEWHERE = "waiting for other processes"
 COMPILING = "compiling"
 _logger = logging.getLogger("tvm_stitch")
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 import tvm  # noqa: E402
 from torch._dynamo.utils import counters  # noqa: E402
 
-from tvm_stitch.dynamo import backend, kept  # noqa: E402
+from tvm_stitch.dynamo import backend, kept, machines  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
 from tvm_stitch.library import shim  # noqa: E402
@@ -37,8 +37,8 @@ def folder(tmp_path, monkeypatch):
 def converted(monkeypatch):
     """The graphs of parts that were converted, that is, compiled."""
     found = []
-    convert = backend.convert
-    monkeypatch.setattr(backend, "convert", lambda graph: found.append(graph) or convert(graph))
+    convert = machines.convert
+    monkeypatch.setattr(machines, "convert", lambda graph: found.append(graph) or convert(graph))
     return found
 
 
@@ -170,7 +170,7 @@ def _refusing(*_given):
 def test_a_part_that_failed_may_succeed_the_next_time(folder, converted):
     x = torch.randn(4, 6)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "machine_for", _refusing)
+        patch.setattr(machines, "machine_for", _refusing)
         with pytest.warns(backend.TorchWarning, match="the driver refuses"):
             torch.compile(lambda x: x.exp().sum(-1), backend=compiler(folder))(x)
     ours = compiler(folder)

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 import tvm_stitch  # noqa: E402
 from tvm_stitch.dynamo import backend as backend_module  # noqa: E402
+from tvm_stitch.dynamo import machines  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.errors import InputError, SimtError  # noqa: E402
@@ -158,7 +159,7 @@ def test_a_part_that_cannot_be_compiled_runs_eagerly_and_says_so(monkeypatch):
     def refuse(*_arguments):
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr(backend_module, "machine_for", refuse)
+    monkeypatch.setattr(machines, "machine_for", refuse)
     ours = compiler()
     x = torch.randn(3, 4)
     with pytest.warns(TorchWarning, match=r"add.Tensor, relu runs as.*no such luck"):
@@ -178,7 +179,7 @@ def test_a_part_that_cannot_be_run_runs_eagerly_from_then_on_and_says_so(monkeyp
 
         return run
 
-    monkeypatch.setattr(backend_module, "machine_for", refuse)
+    monkeypatch.setattr(machines, "machine_for", refuse)
     ours, x = compiler(), torch.randn(3, 4)
     run = torch.compile(lambda x: (x + 1).relu(), backend=ours)
     with pytest.warns(TorchWarning, match=r"add.Tensor, relu runs as.*too much shared"):
@@ -210,7 +211,7 @@ def test_what_the_executor_finds_wrong_is_not_hidden(monkeypatch):
 
         return run
 
-    monkeypatch.setattr(backend_module, "machine_for", wrong)
+    monkeypatch.setattr(machines, "machine_for", wrong)
     with pytest.raises(SimtError, match="a race"):
         torch.compile(lambda x: (x + 1).relu(), backend=compiler())(torch.randn(3, 4))
 

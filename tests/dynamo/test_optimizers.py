@@ -220,18 +220,18 @@ def test_lists_that_are_copied_and_cleared():
 @pytest.mark.slow
 def test_states_are_written_where_they_are():
     """Of a GPU's kernels those of elements alone write over what they read; nothing is copied."""
-    from tvm_stitch.dynamo import backend
+    from tvm_stitch.dynamo import machines
     from tvm_stitch.dynamo.machine import lowered_for_cuda
 
     lowered = []
 
-    def seen(converted, settings, device, results):
+    def seen(converted, settings, device, results, *others):
         wanted = lowered_for_cuda(converted.module, Settings(target="sm_90"), over=results.over)
         lowered.append((results.over, wanted.in_place))
-        return machine_for(converted, settings, device, results)
+        return machine_for(converted, settings, device, results, *others)
 
-    machine_for = backend.machine_for
-    with mock.patch.object(backend, "machine_for", seen):
+    machine_for = machines.machine_for
+    with mock.patch.object(machines, "machine_for", seen):
         check(ADAMW, dtype=torch.bfloat16)
     (over, in_place) = max(lowered, key=lambda each: len(each[0]))
     assert len(over) == 3 * len(SHAPES) and in_place == {result for result, _ in over}
@@ -249,7 +249,7 @@ def array(parameter, random):
 @pytest.mark.slow
 def test_what_is_written_over_is_read_before():
     """In any order of the threads, results are those of memory of their own, bit for bit."""
-    from tvm_stitch.dynamo import backend
+    from tvm_stitch.dynamo import machines
 
     seen = []
 
@@ -257,8 +257,8 @@ def test_what_is_written_over_is_read_before():
         seen.append(converted.module)
         return machine_for(converted, *others)
 
-    machine_for = backend.machine_for
-    with mock.patch.object(backend, "machine_for", noted):
+    machine_for = machines.machine_for
+    with mock.patch.object(machines, "machine_for", noted):
         check(ADAMW, dtype=torch.bfloat16)
     target = full_target("sm_90")
     stitched = stitched_for_cpu(max(seen, key=lambda each: len(each["main"].params)), target)

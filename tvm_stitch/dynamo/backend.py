@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import tvm
-import tvm_ffi
 from torch import fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
@@ -29,10 +28,12 @@ from tvm_stitch.dump.folder import require_writable
 from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.kept import CompiledGraph, KeptGraph, can_be_kept, keeper, keeping
-from tvm_stitch.dynamo.machine import Machine, machine_for, target_of
-from tvm_stitch.dynamo.part import Interface, Part, forward_of, results_of
-from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
-from tvm_stitch.dynamo.report import GraphLog, Log, PartReport
+from tvm_stitch.dynamo.lowering.ahead import begin
+from tvm_stitch.dynamo.machine import Machine, target_of
+from tvm_stitch.dynamo.machines import Known, Machines
+from tvm_stitch.dynamo.part import Interface, Part, forward_of
+from tvm_stitch.dynamo.parts import PREFIX, computes, split
+from tvm_stitch.dynamo.report import GraphLog, Log, PartReport, said, shown
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
 from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
@@ -52,9 +53,9 @@ from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of, with_tf32
-from tvm_stitch.errors import InputError, StitchError, first_line, last_line
+from tvm_stitch.errors import InputError
 from tvm_stitch.executable import cuda
-from tvm_stitch.frontend.torch import convert, operator_name
+from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
 from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
 from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
@@ -109,14 +110,18 @@ class GraphCompiler:
     settings: Settings
     explained: bool = False
     log: Log = field(default_factory=Log)
-    # Layers of a model are equal: each kind is compiled once.
-    machines: dict[Any, Machine] = field(default_factory=dict)
     kernels: dict[Any, Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.settings = with_tf32(self.settings)
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
+        self._machines = Machines(self.settings)
+
+    @property
+    def machines(self) -> dict[Any, Machine]:
+        """What runs the parts: layers of a model are equal, and each kind is compiled once."""
+        return self._machines.found
 
     def __call__(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """A graph as dynamo gives it."""
@@ -226,7 +231,7 @@ class GraphCompiler:
             with_shapes_alone(joint.graph, support.accepts)
             self._take_biases(joint.graph, support)
         except Exception as error:  # it is right as it is
-            self.log.notes.append(f"a graph stays as it was traced: {_said(error)}")
+            self.log.notes.append(f"a graph stays as it was traced: {said(error)}")
         return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
     def compile_graph(
@@ -238,6 +243,7 @@ class GraphCompiler:
         inputs: Sequence[Any],
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
+        begin(len(graph.graph.nodes) if self._is_for_gpu else 0)
         with _COMPILING, shared_work(), few_collections():
             if graphs is None:
                 return self._compiled(device, kind, graph)
@@ -276,12 +282,17 @@ class GraphCompiler:
         smallest, backward = self.settings.smallest_part, kind == BACKWARD
         split(graph, lambda node: ours.get(node, False), smallest, returned_last=backward)
         over = copies.from_parts(graph)
-        for attribute, part in list(graph.named_children()):
-            if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
-                compiled = self._part(log, part, _device_of(part), over.get(attribute, {}))
-                setattr(graph, attribute, compiled)
-                if not isinstance(compiled, Part):
-                    over.pop(attribute, None)
+        parts = {
+            name: part
+            for name, part in graph.named_children()
+            if name.startswith(PREFIX) and isinstance(part, fx.GraphModule)
+        }
+        known = self._machines.lowered_together(parts, over) if self._is_for_gpu else {}
+        for name, part in parts.items():
+            compiled = self._part(log, part, over.get(name, {}), known.get(name))
+            setattr(graph, name, compiled)
+            if not isinstance(compiled, Part):
+                over.pop(name, None)
         copies.append(graph, over)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
@@ -293,6 +304,10 @@ class GraphCompiler:
             return KeptGraph.of(kind, graph, log)
 
         return CompiledGraph(forward_of(graph), keep)
+
+    @property
+    def _is_for_gpu(self) -> bool:
+        return self.settings.device == CUDA and not self.explained
 
     def _support(self, device: torch.device, kind: str) -> Support:
         """What is ours of a graph."""
@@ -313,7 +328,11 @@ class GraphCompiler:
             with_biases_apart(graph, support.accepts)
 
     def _part(
-        self, log: GraphLog, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]
+        self,
+        log: GraphLog,
+        part: fx.GraphModule,
+        over: Mapping[int, int],
+        known: Known | None,
     ) -> torch.nn.Module:
         operators = tuple(
             operator_name(node.target)
@@ -322,69 +341,50 @@ class GraphCompiler:
         )
         try:
             with without_folding():
-                return self._compiled_part(log, part, device, operators, over)
+                return self._compiled_part(log, part, operators, over, known)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
-            failure = _said(error)
+            failure = said(error)
             log.parts.append(PartReport(log.name, operators, failure))
-            self._warn(f"a part of {_shown(operators)} runs as PyTorch's operators: {failure}")
+            self._warn(f"a part of {shown(operators)} runs as PyTorch's operators: {failure}")
             return part
 
     def _compiled_part(
         self,
         log: GraphLog,
         part: fx.GraphModule,
-        device: torch.device,
         operators: tuple[str, ...],
         over: Mapping[int, int],
+        known: Known | None,
     ) -> torch.nn.Module:
-        converted = convert(part.graph)
-        results = results_of(part.graph, converted, over)
-        key = tvm_ffi.StructuralKey(converted.module), device, results.over
+        known = known or Known.of(part, over)
+        converted = known.converted
         if self.explained:
-            if key not in self.kernels:
+            if known.key not in self.kernels:
                 found = explain(converted.module, self.settings.target, self.settings.stitching)
-                self.kernels[key] = found
-            kernels, module = self.kernels[key], converted.module
+                self.kernels[known.key] = found
+            kernels, module = self.kernels[known.key], converted.module
             log.parts.append(PartReport(log.name, operators, kernels=kernels, module=module))
             return part
-        if key not in self.machines:
-            self.machines[key] = machine_for(converted, self.settings, device, results)
+        machine = self._machines.of(known)
         log.parts.append(PartReport(log.name, operators))
         failed = partial(self._failed, log, len(log.parts) - 1)
-        interface = Interface.of(part.graph, converted, device, over)
-        return Part(part, interface, self.machines[key], failed)
+        interface = Interface.of(part.graph, converted, known.device, over)
+        return Part(part, interface, machine, failed)
 
     def _failed(self, log: GraphLog, number: int, error: Exception) -> None:
         """A part was compiled, but cannot be run."""
-        part = log.failed(number, _said(error))
-        self._warn(
-            f"a part of {_shown(part.operators)} runs as PyTorch's operators: {part.failure}"
-        )
+        part = log.failed(number, said(error))
+        self._warn(f"a part of {shown(part.operators)} runs as PyTorch's operators: {part.failure}")
 
     def _warn(self, message: str) -> None:
         self.log.notes.append(message)
         warnings.warn(message, TorchWarning, stacklevel=2)
 
 
-def _device_of(part: fx.GraphModule) -> torch.device:
-    """Where all of a part's tensors lie."""
-    (output,) = part.graph.find_nodes(op="output")
-    return device_of(output.args[0][0])
-
-
 def _is_work(node: fx.Node) -> bool:
     """Whether a node computes a tensor."""
     has_tensor = next(tensors_of(node.meta.get("val")), None) is not None
     return node.op == "call_function" and has_tensor and computes(node)
-
-
-def _said(error: Exception) -> str:
-    return first_line(error) if isinstance(error, StitchError) else last_line(error)
-
-
-def _shown(operators: Sequence[str]) -> str:
-    names = list(dict.fromkeys(operators))
-    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
 
 
 def _boxed(function: Boxed) -> Boxed:

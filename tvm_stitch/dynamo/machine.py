@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,9 +20,10 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 
-from tvm_stitch.build import finishing_passes, lowering_context, pipeline
+from tvm_stitch.build import finishing_passes, lowering_context
 from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.checked_index import TRAP, OnHost
+from tvm_stitch.dynamo.lowering.lowering import Lowering
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Formula, Sizes, of_expression
 from tvm_stitch.errors import SimtError
@@ -32,7 +33,7 @@ from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.frontend.torch.convert import Converted
 from tvm_stitch.frontend.torch.writer import ENTRY
 from tvm_stitch.graph.back import destinations, storages
-from tvm_stitch.graph.back.destinations import Destinations, InPlace
+from tvm_stitch.graph.back.destinations import Destinations
 from tvm_stitch.graph.back.storages import Storages
 from tvm_stitch.graph.front.empty import FewerLoops, WithoutElements
 from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
@@ -44,7 +45,6 @@ _guards: Any = torch._C._dynamo.guards
 # A virtual machine holds what it returned last, be it an input: a function that returns nothing
 # makes it let go, without which PyTorch's CUDA graphs find memory in use that is nobody's.
 _NOTHING = "nothing"
-_KEPT_AS = "results in destinations, storages in one tensor"  # in the cache
 _NOTHING_OVER: dict[int, int] = {}
 _ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_cuda}
 
@@ -58,15 +58,19 @@ _Memory = tuple[tuple[tvm_ffi.Shape, ...], list[_Tensor | None], _Tensor | None]
 
 
 def machine_for(
-    converted: Converted, settings: Settings, device: torch.device, results: Results
+    converted: Converted,
+    settings: Settings,
+    device: torch.device,
+    results: Results,
+    lowered: Callable[[], tvm.IRModule | None] = lambda: None,
 ) -> Machine:
-    """Compile a part for where it will run."""
+    """Compile a part for where it will run; `lowered`: see lowered_for_cuda."""
     if not results.dtypes:  # nothing that it returns has elements
         return lambda _sizes, _tensors, _in_place: []
     if settings.device == CUDA:
         with torch.cuda.device(device):  # TVM leaves another one current
-            lowered = lowered_for_cuda(converted.module, settings, device, results.over)
-            return _Compiled(lowered, device, results)
+            found = lowered_for_cuda(converted.module, settings, device, results.over, lowered)
+            return _Compiled(found, device, results)
     if settings.device == EXECUTOR:
         return _Executor(converted.module, settings)
     store = store_of(settings.stitching.cache)
@@ -247,13 +251,23 @@ def lowered_for_cuda(
     settings: Settings,
     device: torch.device | None = None,
     over: Sequence[tuple[int, int]] = (),
+    lowered: Callable[[], tvm.IRModule | None] = lambda: None,
 ) -> Lowered:
-    """Stitched, for the GPU that the tensors lie on; results may be written over some of them."""
-    target, options = target_of(settings, device), settings.stitching
-    kept_as = f"{_KEPT_AS}; {over}" if over else _KEPT_AS
-    stitched = partial(pipeline, target, options, settings.database, kept_as=kept_as)
+    """Stitched, for the GPU that the tensors lie on; results may be written over some of them.
+
+    `lowered` says what another process has made of it, if one has.
+    """
+    found = lowered() or lowering_of(settings, device, over)(mod)
     with lowering_context():
-        return _lowered(mod, target, stitched, store_of(options.cache), over)
+        return _linked(found, target_of(settings, device), store_of(settings.stitching.cache))
+
+
+def lowering_of(
+    settings: Settings, device: torch.device | None, over: Sequence[tuple[int, int]]
+) -> Lowering:
+    """What the lowering of a part depends on, for the GPU that its tensors lie on."""
+    target = target_of(settings, device)
+    return Lowering.of(target, settings.stitching, settings.database, over)
 
 
 def lowered_for_llvm(mod: tvm.IRModule, store: Store | None = None) -> Lowered:
@@ -269,11 +283,12 @@ def lowered_for_llvm(mod: tvm.IRModule, store: Store | None = None) -> Lowered:
         *cpu_pipeline.dataflow_lower_passes(target),
     ]
 
-    def finished(**memory: Sequence[tvm.transform.Pass]) -> tvm.transform.Pass:
-        finishing = finishing_passes(cpu_pipeline.finalize_passes(target), **memory)
-        return tvm.transform.Sequential([*before, *finishing])
-
-    return _lowered(mod, target, finished, store)
+    finishing = finishing_passes(
+        cpu_pipeline.finalize_passes(target), [Destinations(ENTRY)], [Storages(ENTRY)]
+    )
+    with target:
+        lowered = tvm.transform.Sequential([*before, *finishing])(mod)
+    return _linked(lowered, target, store)
 
 
 def target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
@@ -283,21 +298,14 @@ def target_of(settings: Settings, device: torch.device | None) -> tvm.target.Tar
     return full_target(settings.target)
 
 
-def _lowered(
-    mod: tvm.IRModule,
-    target: tvm.target.Target,
-    pipeline_for: Callable[..., tvm.transform.Pass],
-    store: Store | None,
-    over: Sequence[tuple[int, int]] = (),
-) -> Lowered:
-    written = [Destinations(ENTRY), *([InPlace(over, ENTRY)] if over else [])]
-    passes = pipeline_for(lowered=written, planned=[Storages(ENTRY)])
+def _linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Lowered:
+    """A lowered module as an executable, with what its passes have noted on it."""
     with target:
-        lowered = passes(mod).clone()
+        whole = mod.clone()
         nothing = relax.Function([], relax.Tuple([]), relax.TupleType([]))
-        lowered[_NOTHING] = nothing.with_attr("global_symbol", _NOTHING)
-        executable = linked_later(lowered, target, store)
-    attributes, params = lowered.attrs, lowered[ENTRY].params
+        whole[_NOTHING] = nothing.with_attr("global_symbol", _NOTHING)
+        executable = linked_later(whole, target, store)
+    attributes, params = mod.attrs, mod[ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
     variables = [variable for each in symbols for variable in each.values]
     size = attributes.get(storages.ATTRIBUTE)

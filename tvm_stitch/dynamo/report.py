@@ -7,9 +7,11 @@ how anything is compiled.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tvm_stitch.errors import StitchError, first_line, last_line
 from tvm_stitch.report import Report
 
 
@@ -127,3 +129,14 @@ class Log:
         names = tuple(each.name for each in self.graphs)
         parts = tuple(part for each in self.graphs for part in each.parts)
         return TorchReport(names, parts, left, tuple(dict.fromkeys(self.notes)))
+
+
+def said(error: Exception) -> str:
+    """What an error says in a line."""
+    return first_line(error) if isinstance(error, StitchError) else last_line(error)
+
+
+def shown(operators: Sequence[str]) -> str:
+    """The names of some operators."""
+    names = list(dict.fromkeys(operators))
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")

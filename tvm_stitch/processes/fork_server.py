@@ -63,7 +63,8 @@ class ForkServer:
     def __init__(self, read: int, write: BinaryIO, most: int) -> None:
         self._read, self._write, self._most = _Pipe(read), write, most
         self._shared: dict[int, Any] = {}
-        self._waiting: deque[Ask] = deque()
+        # About what is shared first: whoever shares something waits for all of it.
+        self._waiting: tuple[deque[Ask], deque[Ask]] = deque(), deque()
         self._forks: dict[int, _Fork] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(read, selectors.EVENT_READ)
@@ -80,8 +81,8 @@ class ForkServer:
                     self._hear(key.data)
                 elif not self._take():
                     return
-            while self._waiting and len(self._forks) < self._most:
-                self._begin(self._waiting.popleft())
+            while any(self._waiting) and len(self._forks) < self._most:
+                self._begin(next(filter(None, self._waiting)).popleft())
 
     def _take(self) -> bool:
         """The next thing that is said; False at the end."""
@@ -90,7 +91,7 @@ class ForkServer:
         except EOFError:
             return False
         if isinstance(said, Ask):
-            self._waiting.append(said)
+            self._waiting[said.shared is None].append(said)
         elif said.call is None:
             self._shared.pop(said.number, None)
         else:

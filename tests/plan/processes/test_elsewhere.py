@@ -20,7 +20,7 @@ from tvm_stitch.build import pipeline
 from tvm_stitch.plan import planner
 from tvm_stitch.plan.processes import elsewhere, job
 from tvm_stitch.plan.processes.job import Found
-from tvm_stitch.processes import pickled
+from tvm_stitch.processes import modules, pickled
 from tvm_stitch.processes.forks import Forks
 
 MODULE = FAMILIES["different layers"](120)
@@ -146,7 +146,7 @@ def test_a_solver_that_is_missing_there_is_missed_here(forks, counted, monkeypat
 
 
 def test_weights_are_not_sent(counted, monkeypatch):
-    monkeypatch.setattr(job, "MOST_CONSTANTS", 100)
+    monkeypatch.setattr(modules, "MOST_CONSTANTS", 100)
     weight = relax.const(np.ones((64, 128), "float32"))
 
     def emitted(emit, x, y):

@@ -49,14 +49,17 @@ class Elsewhere:
         if self._source is not None and FORKS.is_ready:
             source, self._source = self._source, None  # asked once
             numbers = wanted()
-            if _is_worth_it([self._size(n) for n in numbers]) and source.is_small:
+            if _is_worth_it([self._size(n) for n in numbers]):
                 self._found = self._ask(source, numbers)
         return self._found.get(number)
 
     def _ask(self, source: Source, wanted: Sequence[int]) -> dict[int, Found]:
         libraries = {each.title: shim.unusable(each) for each in shim.OPENS.values()}
         seconds = self._deadline.seconds
-        shared = FORKS.share(read, source.job(self._regions, *self._for, libraries, seconds))
+        job = source.job(self._regions, *self._for, libraries, seconds)
+        if job is None:
+            return {}
+        shared = FORKS.share(read, job)
         # The largest first: in the end nobody waits for one that could have been begun before.
         order = sorted(wanted, key=self._size, reverse=True)
         asked = {FORKS.ask(planned, number, shared=shared): number for number in order}

@@ -7,16 +7,13 @@ judged once more, where dozens of others that the search came across are not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
 import tvm
-import tvm_ffi
 from tvm import relax
-from tvm_ffi.serialization import from_json_graph_str
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.front.read import read_block
@@ -26,10 +23,8 @@ from tvm_stitch.plan.region_plan import RegionPlan, judged
 from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.plan.regions.region import Region, Value
 from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.processes.modules import module_of, text_of
 from tvm_stitch.stages.stage import Refused
-
-# Bytes of constants beyond which a module is not sent: weights that somebody has bound.
-MOST_CONSTANTS = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -41,19 +36,6 @@ class Source:
     block: int  # which of the function's
     left: Mapping[relax.Var, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    @property
-    def is_small(self) -> bool:
-        """Whether it may be sent: what it computes, without the weights."""
-        held = 0
-
-        def count(each: relax.Expr) -> None:
-            nonlocal held
-            if isinstance(each, tvm.ir.GenericConst) and isinstance(each.value, tvm_ffi.Tensor):
-                held += math.prod(each.value.shape) * each.value.dtype.itemsize
-
-        relax.analysis.post_order_visit(self.module[self.function], count)
-        return held <= MOST_CONSTANTS
-
     def job(
         self,
         regions: Sequence[Region],
@@ -62,12 +44,15 @@ class Source:
         options: Options,
         libraries: Mapping[str, str | None],
         seconds: float,
-    ) -> Job:
-        """Its regions, to be planned in so many seconds."""
+    ) -> Job | None:
+        """Its regions, to be planned in so many seconds; None if it is not to be sent."""
+        text = text_of(self.module)
+        if text is None:
+            return None
         producer = regions[0].graph.producer
         left = {producer[var]: why for var, why in self.left.items() if var in producer}
         return Job(
-            tvm.ir.save_json(self.module),
+            text,
             self.function,
             self.block,
             left,
@@ -98,7 +83,7 @@ class Job:
     @cached_property
     def regions(self) -> Sequence[Region]:
         """Those of the graph, read anew; ValueError if they are others here."""
-        mod = from_json_graph_str(self.module)
+        mod = module_of(self.module)
         block = mod[self.function].body.blocks[self.block]
         graph = read_block(mod, block, dict(self.bounds.of))
         left = {graph.nodes[index].results[0]: why for index, why in self.left.items()}

@@ -1,0 +1,106 @@
+"""Parts of a graph that other processes lower come out as they do here."""
+
+import os
+
+import forked
+import pytest
+import tvm_ffi
+from check import H200
+from tvm.relax import op
+from zoo import graph
+
+from tvm_stitch import Options
+from tvm_stitch.build import without_folding
+from tvm_stitch.dynamo.lowering import ahead as room
+from tvm_stitch.dynamo.lowering.ahead import Ahead
+from tvm_stitch.dynamo.lowering.lowering import Lowering
+from tvm_stitch.processes import modules, pickled
+from tvm_stitch.processes.forks import Forks
+
+OFF = Options(cache="off")
+
+
+def chain(length):
+    def build(emit, x):
+        for _ in range(length):
+            x = emit(op.nn.softmax(emit(op.exp(x))))
+        return x
+
+    return graph("float32", [(64, 128)], build, lambda *_: ()).module
+
+
+PARTS = {"small": chain(1), "large": chain(3), "middle": chain(2)}
+
+
+@pytest.fixture(scope="module")
+def forks():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
+        patched.setattr(room, "LEAST_OF_PART", 1)
+        patched.setattr(room, "LEAST_OPERATORS", 1)
+        found = Forks()
+        patched.setattr(room, "FORKS", found)
+        room.begin(1)
+        forked.wait_for(found)
+        yield found
+        found.end()
+
+
+@pytest.fixture
+def asked(forks, monkeypatch):
+    """The functions that others were asked for."""
+    functions, ask = [], Forks.ask
+
+    def asking(self, function, *given, **named):
+        functions.append(function)
+        return ask(self, function, *given, **named)
+
+    monkeypatch.setattr(Forks, "ask", asking)
+    return functions
+
+
+def ahead(options=OFF, database=None, over=()):
+    how = Lowering.of(H200, options, database, over)
+    return how, Ahead({name: (module, how) for name, module in PARTS.items()})
+
+
+def test_all_but_the_largest_are_lowered_elsewhere_and_come_out_the_same(asked):
+    how, parts = ahead(over=[(0, 0)])
+    with without_folding():
+        order = parts.order
+        assert order == ["large", "middle", "small"]
+        found = {name: parts.lowered(name) for name in order}
+        assert found.pop("large") is None
+        for name, module in found.items():
+            assert tvm_ffi.structural_equal(module, how(PARTS[name])), name
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("why", ["not ready", "dead", "wrong", "weights", "dumped", "timed"])
+def test_what_others_do_not_lower_is_lowered_here(forks, asked, monkeypatch, tmp_path, why):
+    options = OFF
+    if why == "not ready":
+        monkeypatch.setattr(room, "FORKS", Forks())
+    elif why == "dead":
+        os.kill(forked.pid_of(forks), 9)
+    elif why == "wrong":
+        monkeypatch.setattr(room, "lowered_there", forked.wrong)
+    elif why == "weights":
+        monkeypatch.setattr(modules, "MOST_CONSTANTS", -1)
+    elif why == "dumped":
+        options = Options(cache="off", dump=tmp_path)
+    else:
+        options = Options(cache="off", measure=True)
+    _, parts = ahead(options)
+    assert [parts.lowered(name) for name in parts.order] == [None] * 3
+    forks.begin()
+    forked.wait_for(forks)
+
+
+def test_modules_that_call_libraries_which_are_not_there_are_lowered_here(asked, monkeypatch):
+    """While g++ works it counts as done: whether it is, is seen in the end."""
+    monkeypatch.setattr(room, "calls_libraries", lambda _module: True)
+    monkeypatch.setattr(room.shim, "failure", lambda: "no compiler")
+    _, parts = ahead()
+    assert [parts.lowered(name) for name in parts.order] == [None] * 3
+    assert len(asked) == 2

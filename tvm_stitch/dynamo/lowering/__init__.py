@@ -1,0 +1,1 @@
+"""Converted parts are lowered, by other processes where there are several."""
