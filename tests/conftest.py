@@ -36,6 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(autouse=True, scope="session")
+def alone() -> None:
+    """Tests patch what other processes would do as it is; those of these start their own."""
+    from tvm_stitch.processes.forks import FORKS
+
+    FORKS.begin = lambda: None  # type: ignore[method-assign]
+
+
 @pytest.fixture
 def grid_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grids have barriers although the tensors are small enough for panels."""

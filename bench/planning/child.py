@@ -7,6 +7,7 @@ more than the one before: whoever reads takes the last that came before the time
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
@@ -21,6 +22,7 @@ from tvm import relax
 from bench.planning.families import FAMILIES
 from tvm_stitch import explain
 from tvm_stitch.build import stitch_passes
+from tvm_stitch.processes.pickled import JOBS
 
 TARGET = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 OURS = ("StitchOps", "Decompose", "Legalize", "Printable", "FewerLoops", "sequential")
@@ -126,4 +128,5 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    os.environ[JOBS] = "1"  # CPU seconds are those of this process: it plans by itself
     sys.exit(main(sys.argv[1:]))

@@ -65,37 +65,39 @@ def lowered(module=MODULE):
 
 
 @pytest.fixture(scope="module")
-def alone():
+def expected():
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(pickled.JOBS, "1")
         return lowered()
 
 
-def assert_is(found, expected):
-    assert tvm_ffi.structural_equal(found, expected)
+def assert_is(found, wanted):
+    assert tvm_ffi.structural_equal(found, wanted)
 
 
-def test_what_others_plan_is_what_would_be_planned_here(counted, alone):
+def test_what_others_plan_is_what_would_be_planned_here(counted, expected):
     for _ in range(2):
-        assert_is(lowered(), alone)
+        assert_is(lowered(), expected)
     assert counted["asked"] >= 20 and counted["here"] == 0
 
 
-def test_nobody_waits_for_those_that_are_not_ready(counted, alone, monkeypatch):
+def test_nobody_waits_for_those_that_are_not_ready(counted, expected, monkeypatch):
     monkeypatch.setattr(Forks, "is_ready", property(lambda self: False))
-    assert_is(lowered(), alone)
+    assert_is(lowered(), expected)
     assert counted["asked"] == 0 < counted["here"]
 
 
-def test_what_is_left_is_asked_for_when_they_are(counted, alone, monkeypatch):
+def test_what_is_left_is_asked_for_when_they_are(counted, expected, monkeypatch):
     answers = iter([False, False, True])
     monkeypatch.setattr(Forks, "is_ready", property(lambda self: next(answers)))
-    assert_is(lowered(), alone)
+    assert_is(lowered(), expected)
     assert counted["here"] == 2 < counted["asked"]
 
 
 @pytest.mark.parametrize("after", [0, 2])
-def test_where_the_server_dies_the_rest_is_planned_here(forks, counted, alone, monkeypatch, after):
+def test_where_the_server_dies_the_rest_is_planned_here(
+    forks, counted, expected, monkeypatch, after
+):
     answers = Forks.answers
 
     def dying(self, numbers):
@@ -105,11 +107,11 @@ def test_where_the_server_dies_the_rest_is_planned_here(forks, counted, alone, m
             yield answer
 
     monkeypatch.setattr(Forks, "answers", dying)
-    assert_is(lowered(), alone)
+    assert_is(lowered(), expected)
     assert counted["asked"] >= 10
 
 
-def test_kernels_that_cost_something_else_here_are_planned_here(counted, alone, monkeypatch):
+def test_kernels_that_cost_something_else_here_are_planned_here(counted, expected, monkeypatch):
     restored = Found.restored
 
     def other(self, judge):
@@ -117,11 +119,11 @@ def test_kernels_that_cost_something_else_here_are_planned_here(counted, alone, 
         return restored(replace(self, kernels=kernels), judge)
 
     monkeypatch.setattr(Found, "restored", other)
-    assert_is(lowered(), alone)
+    assert_is(lowered(), expected)
     assert counted["here"] == counted["asked"] > 0
 
 
-def test_regions_that_are_others_there_are_planned_here(counted, alone, monkeypatch):
+def test_regions_that_are_others_there_are_planned_here(counted, expected, monkeypatch):
     sent = job.Source.job
 
     def wrong(self, *given):
@@ -129,7 +131,7 @@ def test_regions_that_are_others_there_are_planned_here(counted, alone, monkeypa
         return replace(found, indices=found.indices[:-1])
 
     monkeypatch.setattr(job.Source, "job", wrong)
-    assert_is(lowered(), alone)
+    assert_is(lowered(), expected)
     assert counted["here"] == counted["asked"] > 0
 
 
