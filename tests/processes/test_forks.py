@@ -11,13 +11,14 @@ from tvm_stitch.processes import forks as module
 from tvm_stitch.processes import pickled
 from tvm_stitch.processes.fork_server import ForkServer
 from tvm_stitch.processes.forks import Forks
-from tvm_stitch.processes.pickled import JOBS, jobs
+from tvm_stitch.processes.pickled import JOBS, jobs, jobs_now
 
 
 @pytest.fixture(scope="module")
 def two_jobs():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
+        patched.setenv(pickled.JOBS, "2")
         patched.syspath_prepend(os.path.dirname(forked.__file__))
         yield
 
@@ -171,3 +172,14 @@ def test_how_many_processes_work_is_said_by_the_environment(monkeypatch, value, 
     else:
         monkeypatch.setenv(JOBS, value)
     assert jobs() == (expected or len(os.sched_getaffinity(0)))
+
+
+def test_where_others_are_at_work_fewer_are_started(monkeypatch):
+    monkeypatch.setattr(pickled.os, "sched_getaffinity", lambda _process: set(range(8)))
+    monkeypatch.setattr(pickled.os, "getloadavg", lambda: (4.8, 0.0, 0.0))
+    monkeypatch.delenv(JOBS, raising=False)
+    assert (jobs(), jobs_now()) == (8, 3)
+    monkeypatch.setattr(pickled.os, "getloadavg", lambda: (40.0, 0.0, 0.0))
+    assert (jobs(), jobs_now()) == (8, 1)
+    monkeypatch.setenv(JOBS, "6")
+    assert (jobs(), jobs_now()) == (6, 6)

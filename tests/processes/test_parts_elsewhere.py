@@ -36,6 +36,7 @@ PARTS = {"small": chain(1), "large": chain(3), "middle": chain(2)}
 def forks():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
+        patched.setenv(pickled.JOBS, "2")
         patched.setattr(room, "LEAST_OF_PART", 1)
         patched.setattr(room, "LEAST_OPERATORS", 1)
         found = Forks()

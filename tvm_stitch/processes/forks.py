@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.processes.fork_server import Ask, Share
-from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, jobs
+from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, jobs_now
 
 _SETTINGS = "TVM_STITCH_"  # what of the environment answers may depend on
 _IMPORTED = "tvm_stitch.build"  # what answers need
@@ -38,7 +38,8 @@ class Forks:
 
     def begin(self) -> None:
         """Start a server, for somebody who will ask; waits for nothing."""
-        if jobs() < 2 or self._cannot_start:
+        most = jobs_now()
+        if most < 2 or self._cannot_start:
             return
         with self._lock:
             settings = (each for each in os.environ.items() if each[0].startswith(_SETTINGS))
@@ -50,7 +51,7 @@ class Forks:
                 return
             try:
                 # A fork is one of the processes that there may be.
-                self._process = PickledProcess(_SERVER, str(jobs()), _IMPORTED, **{JOBS: "1"})
+                self._process = PickledProcess(_SERVER, str(most), _IMPORTED, **{JOBS: "1"})
                 self._environment = environment
             except GONE:
                 self._cannot_start = True

@@ -24,9 +24,19 @@ GONE = (OSError, EOFError, pickle.UnpicklingError)
 def jobs() -> int:
     """How many processes may work at a time: cores, or fewer by the environment."""
     cores = len(os.sched_getaffinity(0))
+    return cores if (stated := _stated()) is None else max(1, min(cores, stated))
+
+
+def jobs_now() -> int:
+    """The same of those that do again some of what one process would do once: where others are at
+    work on the machine they take fewer cores, unless the environment says how many."""
+    return jobs() if _stated() is not None else max(1, jobs() - round(os.getloadavg()[0]))
+
+
+def _stated() -> int | None:
     with suppress(ValueError):
-        return max(1, min(cores, int(os.environ[JOBS]))) if JOBS in os.environ else cores
-    return cores
+        return int(os.environ[JOBS]) if JOBS in os.environ else None
+    return None
 
 
 class PickledProcess:
