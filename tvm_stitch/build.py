@@ -41,6 +41,7 @@ from tvm_stitch.library.shim import unusable
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.processes.forks import FORKS
+from tvm_stitch.processes.modules import operators
 from tvm_stitch.target import cuda_target, full_target
 from tvm_stitch.tuning.apply import Database, Records
 from tvm_stitch.tvm_default.default_schedules import DefaultSchedules
@@ -219,7 +220,7 @@ def pipeline(
     records = None if database is None else Records.open(database, device_of(cuda))
 
     def lower(mod: tvm.IRModule) -> tvm.IRModule:
-        if _operators(mod) >= LEAST_OPERATORS:
+        if operators(mod) >= LEAST_OPERATORS:
             FORKS.begin()
         passes = [
             *dispatch_passes(cuda),
@@ -245,13 +246,6 @@ def pipeline(
         return found
 
     return stitched
-
-
-def _operators(mod: tvm.IRModule) -> int:
-    """So many operators a module has, about."""
-    functions = (f for f in mod.functions.values() if isinstance(f, relax.Function))
-    bodies = (f.body.blocks for f in functions if isinstance(f.body, relax.SeqExpr))
-    return sum(len(block.bindings) for blocks in bodies for block in blocks)
 
 
 def _with_libraries(lowered: Callable[[], tvm.IRModule]) -> tvm.IRModule:

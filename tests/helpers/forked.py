@@ -3,8 +3,22 @@
 import os
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import pytest
+
+from tvm_stitch.processes import pickled
 from tvm_stitch.processes.forks import Forks
+
+
+@contextmanager
+def two_jobs() -> Iterator[pytest.MonkeyPatch]:
+    """Two processes work at a time, whatever this machine has."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
+        patched.setenv(pickled.JOBS, "2")
+        yield patched
 
 
 def ready() -> Forks:

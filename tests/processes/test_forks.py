@@ -16,9 +16,7 @@ from tvm_stitch.processes.pickled import JOBS, jobs, jobs_now
 
 @pytest.fixture(scope="module")
 def two_jobs():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
-        patched.setenv(pickled.JOBS, "2")
+    with forked.two_jobs() as patched:
         patched.syspath_prepend(os.path.dirname(forked.__file__))
         yield
 

@@ -14,7 +14,7 @@ from tvm_stitch.build import without_folding
 from tvm_stitch.dynamo.lowering import ahead as room
 from tvm_stitch.dynamo.lowering.ahead import Ahead
 from tvm_stitch.dynamo.lowering.lowering import Lowering
-from tvm_stitch.processes import modules, pickled
+from tvm_stitch.processes import modules
 from tvm_stitch.processes.forks import Forks
 
 OFF = Options(cache="off")
@@ -34,9 +34,7 @@ PARTS = {"small": chain(1), "large": chain(3), "middle": chain(2)}
 
 @pytest.fixture(scope="module")
 def forks():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
-        patched.setenv(pickled.JOBS, "2")
+    with forked.two_jobs() as patched:
         patched.setattr(room, "LEAST_OF_PART", 1)
         patched.setattr(room, "LEAST_OPERATORS", 1)
         found = Forks()

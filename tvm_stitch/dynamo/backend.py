@@ -28,7 +28,6 @@ from tvm_stitch.dump.folder import require_writable
 from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.kept import CompiledGraph, KeptGraph, can_be_kept, keeper, keeping
-from tvm_stitch.dynamo.lowering.ahead import begin
 from tvm_stitch.dynamo.machine import Machine, target_of
 from tvm_stitch.dynamo.machines import Known, Machines
 from tvm_stitch.dynamo.part import Interface, Part, forward_of
@@ -243,7 +242,8 @@ class GraphCompiler:
         inputs: Sequence[Any],
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
-        begin(len(graph.graph.nodes) if self._is_for_gpu else 0)
+        if self._is_for_gpu:
+            self._machines.expect(graph)
         with _COMPILING, shared_work(), few_collections():
             if graphs is None:
                 return self._compiled(device, kind, graph)

@@ -18,7 +18,7 @@ import tvm_ffi
 from torch import fx
 
 from tvm_stitch.build import without_folding
-from tvm_stitch.dynamo.lowering.ahead import Ahead
+from tvm_stitch.dynamo.lowering.ahead import Ahead, begin
 from tvm_stitch.dynamo.machine import Machine, Results, lowering_of, machine_for
 from tvm_stitch.dynamo.part import results_of
 from tvm_stitch.dynamo.parts import device_of
@@ -55,6 +55,10 @@ class Machines:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.found: dict[Any, Machine] = {}
+
+    def expect(self, graph: fx.GraphModule) -> None:
+        """Start what will lower some of a graph's parts, while the graph is split into them."""
+        begin(sum(node.op == "call_function" for node in graph.graph.nodes))
 
     def of(self, part: Known, lowered: Callable[[], tvm.IRModule | None] = lambda: None) -> Machine:
         """What runs a part; `lowered` says what another process has made of it."""

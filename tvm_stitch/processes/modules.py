@@ -1,6 +1,7 @@
 """Relax modules as text, for other processes.
 
 In: a module. Out: TVM's JSON of it, or None where it holds weights, which are not sent; and back.
+And how much there is of it, which says whether sending is worth it.
 """
 
 from __future__ import annotations
@@ -35,3 +36,10 @@ def text_of(mod: tvm.IRModule) -> str | None:
 def module_of(text: str) -> Any:
     """What a text is of; tvm.ir.load_json looks for older releases' first, in Python."""
     return from_json_graph_str(text)
+
+
+def operators(mod: tvm.IRModule) -> int:
+    """How many operators a module has, about."""
+    functions = (f for f in mod.functions.values() if isinstance(f, relax.Function))
+    bodies = (f.body for f in functions if isinstance(f.body, relax.SeqExpr))
+    return sum(len(block.bindings) for body in bodies for block in body.blocks)

@@ -28,9 +28,7 @@ MODULE = FAMILIES["different layers"](120)
 
 @pytest.fixture(scope="module")
 def forks():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pickled.os, "sched_getaffinity", lambda _process: {0, 1})
-        patched.setenv(pickled.JOBS, "2")
+    with forked.two_jobs() as patched:
         patched.setattr(elsewhere, "LEAST_SAVED", 1)
         patched.setattr(build, "LEAST_OPERATORS", 1)
         found = Forks()

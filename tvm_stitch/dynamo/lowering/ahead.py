@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax
 
 from tvm_stitch import timing
 from tvm_stitch.device import Device, device_of, told
@@ -20,7 +19,7 @@ from tvm_stitch.dynamo.lowering.lowering import Lowering
 from tvm_stitch.executable.link import calls_libraries
 from tvm_stitch.library import shim
 from tvm_stitch.processes.forks import FORKS
-from tvm_stitch.processes.modules import module_of, text_of
+from tvm_stitch.processes.modules import module_of, operators, text_of
 
 # Operators of a graph that several processes may lower, and of a part that is worth sending.
 LEAST_OPERATORS, LEAST_OF_PART = 150, 10
@@ -47,7 +46,7 @@ class Ahead:
     @property
     def order(self) -> list[Hashable]:
         """In which order they are lowered here: the largest first, which others would end with."""
-        return sorted(self._parts, key=lambda key: -_operators(self._parts[key][0]))
+        return sorted(self._parts, key=lambda key: -operators(self._parts[key][0]))
 
     def lowered(self, key: Hashable) -> tvm.IRModule | None:
         """A part as another process has lowered it; None if it is to be lowered here."""
@@ -72,16 +71,16 @@ class Ahead:
             libraries = {each.title: shim.unusable(each) for each in shim.OPENS.values()}
         for key in self.order:
             module, lowering = self._parts[key]
-            text = text_of(module) if _operators(module) >= LEAST_OF_PART else None
+            text = text_of(module) if operators(module) >= LEAST_OF_PART else None
             if text is not None and _is_plain(lowering):
                 device = device_of(module_of(lowering.target))
                 work = Work(lowering, text, device, settings, libraries)
                 self._asked[key] = FORKS.ask(lowered_there, work)
 
 
-def begin(operators: int) -> None:
+def begin(count: int) -> None:
     """Start what lowers parts of a graph of so many operators beside others."""
-    if operators >= LEAST_OPERATORS:
+    if count >= LEAST_OPERATORS:
         FORKS.begin()
 
 
@@ -93,11 +92,6 @@ def lowered_there(work: Work) -> str:
     )
     with shim.told(work.libraries), told(work.device), context:
         return tvm.ir.save_json(work.lowering(module_of(work.module)))
-
-
-def _operators(mod: tvm.IRModule) -> int:
-    functions = (f for f in mod.functions.values() if isinstance(f, relax.Function))
-    return sum(len(block.bindings) for f in functions for block in f.body.blocks)
 
 
 def _is_plain(lowering: Lowering) -> bool:
