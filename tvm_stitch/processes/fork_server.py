@@ -23,10 +23,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 IDLE_SECONDS = 60.0
-_CHUNK = 1 << 20
+_CHUNK, _PIECE = 1 << 20, 1 << 16  # bytes that are read, and written, at a time
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -60,8 +60,12 @@ class _Fork:
 class ForkServer:
     """The questions that wait, and the forks that are at some."""
 
-    def __init__(self, read: int, write: BinaryIO, most: int) -> None:
+    def __init__(self, read: int, write: int, most: int) -> None:
         self._read, self._write, self._most = _Pipe(read), write, most
+        # What is to be said: while whoever asks says more he does not listen, and neither waits.
+        self._said = bytearray()
+        self._is_saying = False
+        os.set_blocking(write, False)
         self._shared: dict[int, Any] = {}
         # About what is shared first: whoever shares something waits for all of it.
         self._waiting: tuple[deque[Ask], deque[Ask]] = deque(), deque()
@@ -73,12 +77,15 @@ class ForkServer:
         """Answer until there is nobody to ask."""
         self._tell(True)
         while True:
-            ready = self._selector.select(None if self._forks else IDLE_SECONDS)
+            is_idle = not self._forks and not self._said
+            ready = self._selector.select(IDLE_SECONDS if is_idle else None)
             if not ready:
                 return
             for key, _ in ready:
-                if key.data is not None:
+                if isinstance(key.data, _Fork):
                     self._hear(key.data)
+                elif key.fd == self._write:
+                    self._say()
                 elif not self._take():
                     return
             while any(self._waiting) and len(self._forks) < self._most:
@@ -123,8 +130,17 @@ class ForkServer:
         self._tell((fork.number, bytes(fork.answer) if not status else None))
 
     def _tell(self, what: object) -> None:
-        pickle.dump(what, self._write)
-        self._write.flush()
+        self._said += pickle.dumps(what)
+        if not self._is_saying:
+            self._selector.register(self._write, selectors.EVENT_WRITE)
+            self._is_saying = True
+
+    def _say(self) -> None:
+        """As much as there is room for."""
+        del self._said[: os.write(self._write, self._said[:_PIECE])]
+        if not self._said:
+            self._selector.unregister(self._write)
+            self._is_saying = False
 
 
 class _Pipe:
@@ -168,7 +184,7 @@ def _main() -> None:
     del sys.path[0]  # this folder, in which modules are called as others elsewhere
     sys.modules["torch"] = None  # type: ignore[assignment]  # TVM's FFI imports it where it can
     # What anything prints shall not be read as its answers.
-    answers = os.fdopen(os.dup(1), "wb")
+    answers = os.dup(1)
     os.dup2(2, 1)
     most, imported = sys.argv[1:]
     import_module(imported)  # what takes time is done before anybody asks
