@@ -10,13 +10,23 @@ from zoo import graph
 
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.plan.deadline import NEVER
 from tvm_stitch.plan.pack import LONGEST_US, Item, Pack, RelatedKernels, pack
 from tvm_stitch.plan.planner import Known, _items, _plan_regions
+from tvm_stitch.plan.processes.elsewhere import Elsewhere
 from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.plan.search.judge import Judge
 
 LAUNCH_US = Options().launch_us
 KINDS = (op.nn.softmax, op.exp, op.nn.relu, lambda x: op.sum(x, axis=-1))
+
+
+def planned(regions):
+    """The plans of regions, by this process."""
+    given = DEVICE, NO_BOUNDS, Options()
+    return _plan_regions(
+        regions, *given, False, None, Known(), Elsewhere(None, regions, *given, NEVER)
+    )
 
 
 def unrelated(seed: int) -> list[Item]:
@@ -29,7 +39,7 @@ def unrelated(seed: int) -> list[Item]:
         return tuple(emit(kind(x)) for kind, x in zip(kinds, inputs, strict=True))
 
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
+    plans = planned(regions)
     return [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
 
 
@@ -75,7 +85,7 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
 
     shapes = [(64, 262144), (64, 64)]
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
+    plans = planned(regions)
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
     assert len(pack(items, {}, LAUNCH_US)) == len(items) == 2
 
@@ -93,7 +103,7 @@ def test_long_kernels_share_a_launch_where_both_are_in_rounds():
 
     shapes = [(8192, 4096), (8192, 4099), (8192, 4096)]
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
+    plans = planned(regions)
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
     packs = pack(items, {}, LAUNCH_US)
     assert [item.cost_us > LONGEST_US for item in items] == [True] * 3
@@ -108,7 +118,7 @@ def test_equal_kernels_of_other_inputs_share_none():
 
     shapes = [(2048, 512)] * 2
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
+    plans = planned(regions)
     one, other = (Pack.of(_items(*pair)[0]) for pair in zip(regions, plans, strict=True))
     together = one.joined(other, LAUNCH_US, RelatedKernels())
     read_and_written = 4 * 2048 * 512 * 4
