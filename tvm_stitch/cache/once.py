@@ -74,7 +74,7 @@ def _settings(options: Options) -> str:
 
 def _libraries() -> str:
     """What modules may call: another release of a library is called the same way."""
-    return " ".join(each.title for each in shim.OPENS.values() if shim.unusable(each) is None)
+    return " ".join(title for title, why in shim.reasons().items() if why is None)
 
 
 def _used(records: Records | None) -> str:

@@ -129,9 +129,9 @@ def assumed() -> Iterator[None]:
 
 
 @contextmanager
-def told(reasons: Mapping[str, str | None]) -> Iterator[None]:
-    """Meanwhile `unusable` says what it said elsewhere, of libraries by their titles."""
-    token = _told.set(reasons)
+def told(found: Mapping[str, str | None]) -> Iterator[None]:
+    """Meanwhile `unusable` says what `reasons` were in another process."""
+    token = _told.set(found)
     try:
         yield
     finally:
@@ -140,13 +140,18 @@ def told(reasons: Mapping[str, str | None]) -> Iterator[None]:
 
 def unusable(library: Library) -> str | None:
     """Why modules cannot call a library on this machine; None if they can."""
-    if (reasons := _told.get()) is not None:
-        return reasons[library.title]
+    if (found := _told.get()) is not None:
+        return found[library.title]
     if find(library) is None:
         return library.missing
     if _is_assumed.get() and not _fails_at_once() and not _begun().done():
         return None
     return failure()
+
+
+def reasons() -> dict[str, str | None]:
+    """What `unusable` says of each library, by its title: what other processes are `told`."""
+    return {library.title: unusable(library) for library in OPENS.values()}
 
 
 def failure() -> str | None:

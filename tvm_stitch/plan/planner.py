@@ -108,9 +108,8 @@ def plan_graph(
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
         warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
     known = known or Known()
-    known.deadline(chosen)  # its time begins
+    deadline = known.deadline(chosen)  # its time begins
     regions = find_regions(graph)
-    deadline = known.deadline(chosen)
     elsewhere = Elsewhere(
         None if explained or timed else source, regions, device, bounds, chosen, deadline
     )
@@ -173,9 +172,10 @@ def _plan_regions(
     found: list[RegionPlan] = []
 
     def unknown() -> list[int]:
-        keys = ((bounds, region.key) for region in regions)
-        first = {key: number for number, key in reversed(list(enumerate(keys)))}
-        return sorted(number for key, number in first.items() if key not in known.plans)
+        first: dict[Hashable, int] = {}
+        for number, region in enumerate(regions):
+            first.setdefault((bounds, region.key), number)
+        return [number for key, number in first.items() if key not in known.plans]
 
     for number, region in enumerate(regions):
         timing.step(timing.PLANNING, number, len(regions))

@@ -68,7 +68,7 @@ class Ahead:
         if self._asked or settings is None or not FORKS.is_ready:
             return
         with shim.assumed():
-            libraries = {each.title: shim.unusable(each) for each in shim.OPENS.values()}
+            libraries = shim.reasons()
         for key in self.order:
             module, lowering = self._parts[key]
             text = text_of(module) if operators(module) >= LEAST_OF_PART else None

@@ -54,9 +54,7 @@ class Elsewhere:
         return self._found.get(number)
 
     def _ask(self, source: Source, wanted: Sequence[int]) -> dict[int, Found]:
-        libraries = {each.title: shim.unusable(each) for each in shim.OPENS.values()}
-        seconds = self._deadline.seconds
-        job = source.job(self._regions, *self._for, libraries, seconds)
+        job = source.job(self._regions, *self._for, shim.reasons(), self._deadline.seconds)
         if job is None:
             return {}
         shared = FORKS.share(read, job)
