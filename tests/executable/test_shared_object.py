@@ -44,7 +44,7 @@ def another_process(monkeypatch):
 
 
 def loaded(compiler, store, *made_of):
-    name = shared_object.name_of(Doubling, made_of)
+    name = shared_object.name_of([tvm.ir.save_json(Doubling)], made_of)
     return shared_object.kept(name, store) or shared_object.made(name, compiler, store)
 
 

@@ -75,3 +75,7 @@ def wrong() -> None:
 
 def dead() -> None:
     os._exit(3)
+
+
+def wrong_given(_given: object) -> None:
+    raise ValueError("wrong")

@@ -10,7 +10,7 @@ from goldens import golden_kernel, target_of
 from tvm import tirx
 from tvm.ir.instrument import PassTimingInstrument
 
-from tvm_stitch.executable.link import _lowered
+from tvm_stitch.executable.compiler import _lowered
 from tvm_stitch.target import full_target
 from tvm_stitch.workarounds import aligned_vectors, quick_lowering
 from tvm_stitch.workarounds.quick_lowering import ALONE, COMPACTION, MANY, each_passed, passed

@@ -100,7 +100,7 @@ def _machine_code(code: str) -> Any:
 def _by(processes: Processes, code: str) -> bytes | None:
     """The same by another process; None if it has to be made here: nvcc is one by itself."""
     program = program_of(_TVM, code) if _mode() == "nvrtc" else None
-    return None if program is None else processes.compiled(program, _library())
+    return None if program is None else processes.compiled(program, library())
 
 
 def _mode() -> str:
@@ -136,19 +136,15 @@ def _version(mode: str, _path: str, cuda_path: str) -> str:
         return ""
     release = nvrtc.nvrtcVersion()
     # Only the library's file says the whole of it.
-    return f"{release} {_files()} {cuda_path}"
+    return f"{release} {library()} {cuda_path}"
 
 
-def _files() -> list[str]:
-    """Those of NVRTC that this process has loaded."""
+def library() -> str:
+    """NVRTC's own file; empty if this process has not loaded it."""
     maps = Path("/proc/self/maps")
     lines = maps.read_text().splitlines() if maps.exists() else []
-    return sorted({line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line})
-
-
-def _library() -> str:
-    """NVRTC's own file; empty if it is not known."""
-    return next((file for file in _files() if "builtins" not in Path(file).name), "")
+    files = sorted({line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line})
+    return next((file for file in files if "builtins" not in Path(file).name), "")
 
 
 _OURS: Any = None

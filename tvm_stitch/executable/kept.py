@@ -1,7 +1,7 @@
 """What later processes need of an executable that they shall not compile: it can be pickled.
 
-In: the instructions of a virtual machine, and the name of the library that a Store has of it. Out:
-the executable, if the library is still there. Must not know what either was compiled from.
+In: the instructions of a virtual machine, and the names of the libraries that a Store has for it.
+Out: the executable, if they are still there. Must not know what either was compiled from.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _LOAD = "ffi.Module.load_from_bytes.relax.VMExecutable"
 
 @dataclass(frozen=True)
 class KeptExecutable:
-    """The instructions, and the library whose functions they call, if they call any."""
+    """The instructions, and the libraries whose functions they call."""
 
     instructions: bytes
-    library: str | None
+    libraries: tuple[str, ...]
     calls_libraries: bool
 
     def linked(self, store: Store) -> relax.VMExecutable | None:
@@ -33,8 +33,8 @@ class KeptExecutable:
         if self.calls_libraries and shim.failure() is not None:
             return None
         machine = tvm.get_global_func(_LOAD)(self.instructions)
-        if self.library is not None:
-            library = shared_object.kept(self.library, store)
+        for name in self.libraries:
+            library = shared_object.kept(name, store)
             if library is None:
                 return None
             machine.import_module(library)

@@ -1,8 +1,8 @@
 """A library of kernels and their hosts' code as a shared object, which a Store keeps.
 
-In: TIR, and who compiles it. Out: the library, loaded. What is kept is neither lowered nor compiled
-again; what is not is linked once it is compiled, so that LLVM has no code left to generate when it
-is first called. Its modules cannot be exported, and have no source.
+In: functions as text, and who compiles them. Out: the library, loaded. What is kept is neither
+lowered nor compiled again; what is not is linked once it is compiled, so that LLVM has no code left
+to generate when it is first called. Its modules cannot be exported, and have no source.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import platform
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,17 @@ from tvm_stitch.cache.objects import linked
 from tvm_stitch.cache.store import Store
 from tvm_stitch.cache.versions import pass_settings, versions
 from tvm_stitch.errors import StitchError
+from tvm_stitch.executable.compiler import Compile
 
 KIND = "libraries"
-Compile = Callable[[Callable[[Any], None]], Any]
-"""Compiles a library, and hands over its host's module, without the kernels, when it has that."""
-
 # A shared object holds what its functions belong to: it is loaded once, whichever thread asks.
 _LOADED: dict[Path, Any] = {}
 _LOADING = threading.Lock()
 
 
-def name_of(tir: tvm.IRModule, made_of: Sequence[str]) -> str:
-    """What the library of some TIR is called, which depends on what `made_of` says as well."""
-    text = tvm.ir.save_json(tir)
-    key = json.dumps([versions(), platform.machine(), *made_of, pass_settings(), text])
+def name_of(functions: Sequence[str], made_of: Sequence[str]) -> str:
+    """What the library of functions is called, which depends on what `made_of` says as well."""
+    key = json.dumps([versions(), platform.machine(), *made_of, pass_settings(), functions])
     return f"{KIND}/{hashlib.sha256(key.encode()).hexdigest()}.so"
 
 

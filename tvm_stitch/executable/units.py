@@ -7,7 +7,7 @@ on the number of cores alone: the next build finds the same units in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
@@ -25,15 +25,19 @@ def units(
     """The module in parts; `build` generates the code of one."""
     kernels = mod.functions_items()
     lengths = [_length(tvm.IRModule({var: f}, attrs=mod.attrs), build) for var, f in kernels]
-    count = max(1, min(cores, sum(lengths) // LEAST))
-    found: list[dict[Any, Any]] = [{} for _ in range(count)]
-    filled = [0] * count
-    for place in sorted(range(len(kernels)), key=lambda place: -lengths[place]):  # longest first
-        unit = min(range(count), key=filled.__getitem__)
-        filled[unit] += lengths[place]
-        var, kernel = kernels[place]
-        found[unit][var] = kernel
-    return [tvm.IRModule(functions, attrs=mod.attrs) for functions in found if functions]
+    found = balanced(lengths, min(cores, sum(lengths) // LEAST))
+    return [tvm.IRModule(dict(kernels[place] for place in unit), attrs=mod.attrs) for unit in found]
+
+
+def balanced(lengths: Sequence[int], count: int) -> list[list[int]]:
+    """The places of lengths in so many groups, or fewer, that are about as long."""
+    groups: list[list[int]] = [[] for _ in range(max(1, count))]
+    filled = [0] * len(groups)
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):  # longest first
+        group = min(range(len(groups)), key=filled.__getitem__)
+        filled[group] += lengths[place]
+        groups[group].append(place)
+    return [group for group in groups if group]
 
 
 def _length(mod: tvm.IRModule, build: Callable[[tvm.IRModule], Any]) -> int:

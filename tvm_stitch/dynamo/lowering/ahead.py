@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import tvm
 
@@ -20,6 +19,7 @@ from tvm_stitch.executable.link import calls_libraries
 from tvm_stitch.library import shim
 from tvm_stitch.processes.forks import FORKS
 from tvm_stitch.processes.modules import module_of, operators, text_of
+from tvm_stitch.processes.pass_settings import PassSettings
 
 # Operators of a graph that several processes may lower, and of a part that is worth sending.
 LEAST_OPERATORS, LEAST_OF_PART = 150, 10
@@ -32,7 +32,7 @@ class Work:
     lowering: Lowering
     module: str
     device: Device
-    settings: tuple[int, tuple[str, ...], dict[str, Any]]  # of TVM's passes
+    settings: PassSettings
     libraries: Mapping[str, str | None]  # why one cannot be called, if it cannot
 
 
@@ -64,7 +64,7 @@ class Ahead:
 
     def _ask(self) -> None:
         """Have all others lowered, if there is somebody who does it by now."""
-        settings = _pass_settings()
+        settings = PassSettings.now()
         if self._asked or settings is None or not FORKS.is_ready:
             return
         with shim.assumed():
@@ -86,11 +86,7 @@ def begin(count: int) -> None:
 
 def lowered_there(work: Work) -> str:
     """In another process: the lowered module as text."""
-    level, disabled, config = work.settings
-    context = tvm.transform.PassContext(
-        opt_level=level, disabled_pass=list(disabled), config=config
-    )
-    with shim.told(work.libraries), told(work.device), context:
+    with shim.told(work.libraries), told(work.device), work.settings.context():
         return tvm.ir.save_json(work.lowering(module_of(work.module)))
 
 
@@ -99,12 +95,3 @@ def _is_plain(lowering: Lowering) -> bool:
     options = lowering.options
     is_pinned = options.measure or options.plan is not None or lowering.database is not None
     return not is_pinned and wanted(options) is None
-
-
-def _pass_settings() -> tuple[int, tuple[str, ...], dict[str, Any]] | None:
-    """The settings of now as plain data; None if they are not."""
-    context = tvm.transform.PassContext.current()
-    config = {str(name): value for name, value in context.config.items()}
-    if context.instruments or not all(isinstance(each, bool | int) for each in config.values()):
-        return None
-    return int(context.opt_level), tuple(map(str, context.disabled_pass)), config
