@@ -122,15 +122,8 @@ def test_another_compiler_than_this_process_has_makes_nothing(lowered, store, fo
     with LLVM:
         making = libraries._Making.now(LLVM, store)
         (group, *_) = making.groups(tvm.IRModule({v: f for v, f in _functions(lowered)}))
-    work = libraries.Work(
-        group.name,
-        group.texts,
-        tvm.ir.save_json(LLVM),
-        making.settings,
-        store,
-        "",
-        ("another",),
-    )
+    text = tvm.ir.save_json(LLVM)
+    work = libraries.Work(group.name, group.texts, text, making.settings, store, ("another",))
     assert not libraries.made_there(work) and not here
 
 

@@ -55,6 +55,11 @@ def after(seconds: float, what: object) -> tuple[object, int]:
     return what, os.getpid()
 
 
+def appended(file: str) -> None:
+    with open(file, "a") as found:
+        found.write("x")
+
+
 def printed() -> str:
     print("what nobody reads")
     return "and an answer"

@@ -58,6 +58,41 @@ def test_so_many_work_at_a_time_as_there_may_be(forks):
     assert len({pid for _, pid in found}) == 4 and os.getpid() not in {pid for _, pid in found}
 
 
+def test_what_can_wait_comes_last_and_holds_nothing_up(forks):
+    waiting = [forks.ask(forked.after, 1.0, number, can_wait=True) for number in range(4)]
+    start = time.monotonic()
+    soon = [forks.ask(forked.after, 0.2, number) for number in range(2)]
+    assert [forks.answer(question)[0] for question in soon] == [0, 1]
+    assert time.monotonic() - start < 0.9  # beside the two that had begun
+    assert [forks.answer(question)[0] for question in waiting] == [0, 1, 2, 3]
+
+
+def test_on_busy_machines_only_what_can_wait_takes_all_cores(two_jobs, monkeypatch):
+    monkeypatch.setattr(module, "jobs_now", lambda: 2)
+    monkeypatch.setattr(module, "jobs", lambda: 4)
+    forks = forked.ready()
+    try:
+        for can_wait, seconds in ((True, 0.5), (False, 1.0)):
+            start = time.monotonic()
+            asked = [forks.ask(forked.after, 0.5, n, can_wait=can_wait) for n in range(4)]
+            assert [forks.answer(question)[0] for question in asked] == [0, 1, 2, 3]
+            assert seconds <= time.monotonic() - start < seconds + 0.45
+    finally:
+        forks.end()
+
+
+def test_what_is_done_once_is_done_again_by_the_next_server(forks, tmp_path):
+    file = tmp_path / "done"
+    for _ in range(2):
+        for _ in range(2):
+            forks.once(forked.appended, str(file))
+        assert forks.answer(forks.ask(forked.doubled, 1)) == 2
+        forks.end()
+        forks.begin()
+        forked.wait_for(forks)
+    assert file.read_text() == "xx"
+
+
 def test_what_is_shared_is_found_once_and_dropped(forks):
     shared = forks.share(forked.doubled, 21)
     assert forks.answer(forks.ask(forked.plus, 1, shared=shared)) == 43

@@ -21,6 +21,7 @@ from tvm_stitch import timing
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda, shared_object
 from tvm_stitch.executable.compiler import compiler_of, is_split
+from tvm_stitch.executable.nvrtc_worker import compiled
 from tvm_stitch.executable.units import balanced
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.processes.forks import FORKS
@@ -29,7 +30,7 @@ from tvm_stitch.processes.pass_settings import PassSettings
 from tvm_stitch.processes.pickled import jobs
 
 # Characters of TVM's JSON that a library has at least, if there are as many: of CUDA it is a sixth.
-LEAST = 100_000
+LEAST = 300_000
 
 Wait = Callable[[], Any]
 
@@ -54,7 +55,6 @@ class Work:
     target: str  # TVM's JSON
     settings: PassSettings
     store: Store
-    compiler: str  # NVRTC's own file, if it is known
     depends_on: tuple[str, ...]
 
 
@@ -81,10 +81,16 @@ def begun(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> 
     return Libraries(lambda: [_waited(wait) for wait in waits.values() if wait], tuple(waits))
 
 
+def load_compiler(library: str) -> None:
+    """Where other processes begin: NVRTC's library, which takes time when it first compiles."""
+    ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    from cuda.bindings import nvrtc
+
+    compiled(nvrtc, b"__global__ void nothing() {}", b"nothing.cu", [], [], [])
+
+
 def made_there(work: Work) -> bool:
     """In another process: whether the store has the library by now."""
-    if work.compiler:
-        ctypes.CDLL(work.compiler, mode=ctypes.RTLD_GLOBAL)
     functions: dict[Any, Any] = {}
     for text in work.texts:
         functions |= dict(module_of(text).functions)
@@ -159,10 +165,11 @@ class _Making:
             tvm.ir.save_json(self.target),
             self.settings,
             self.store,
-            cuda.library(),
             self.depends_on,
         )
-        asked = FORKS.ask(made_there, work)
+        if library := cuda.library():
+            FORKS.once(load_compiler, library)
+        asked = FORKS.ask(made_there, work, can_wait=True)
 
         def wait() -> Any:
             kept = shared_object.kept(group.name, self.store) if FORKS.answer(asked) else None

@@ -27,7 +27,7 @@ def serve(read: BinaryIO, write: BinaryIO) -> None:
             program = pickle.load(read)
         except EOFError:
             return
-        _answer(_compiled(nvrtc, *program), write)
+        _answer(compiled(nvrtc, *program), write)
 
 
 def _answer(what: object, write: BinaryIO) -> None:
@@ -35,9 +35,10 @@ def _answer(what: object, write: BinaryIO) -> None:
     write.flush()
 
 
-def _compiled(
+def compiled(
     nvrtc: Any, source: bytes, name: bytes, texts: Any, names: Any, options: list[bytes]
 ) -> bytes | None:
+    """The machine code of a program; None where NVRTC refuses it."""
     result, program = nvrtc.nvrtcCreateProgram(source, name, len(names), texts, names)
     if int(result):
         return None

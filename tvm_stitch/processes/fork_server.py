@@ -1,9 +1,9 @@
 """A process that answers questions by forks of its own; run as a script.
 
-In: how many forks there may be at a time and a module that they need; on its standard input,
-pickled, what they share and what is asked. Out: on its standard output that it is ready, and then
-the number of each question with its answer, which is None where there is none: whoever asked has
-to find it.
+In: how many forks there may be at a time, how many more for what can wait, and a module that they
+need; on its standard input, pickled, what they share and what is asked. Out: on its standard output
+that it is ready, and then the number of each question with its answer, which is None where there is
+none: whoever asked has to find it.
 
 It has no threads when it forks, nor anything of CUDA or PyTorch, which the process that compiles
 may have: that is what it is for. It ends when nobody has asked for a while.
@@ -42,16 +42,20 @@ class Share:
 
 @dataclass(frozen=True)
 class Ask:
-    """A question by its number: a function's result, which is given what is shared, if it wants."""
+    """A question by its number: a function's result, which is given what is shared, if it wants.
+
+    can_wait: nobody waits for it yet. It is work that whoever asks would do alike, on all cores.
+    """
 
     number: int
     call: Call
     shared: int | None = None
+    can_wait: bool = False
 
 
 @dataclass
 class _Fork:
-    number: int
+    asked: Ask
     process: int
     read: int
     answer: bytearray = field(default_factory=bytearray)
@@ -60,15 +64,17 @@ class _Fork:
 class ForkServer:
     """The questions that wait, and the forks that are at some."""
 
-    def __init__(self, read: int, write: int, most: int) -> None:
-        self._read, self._write, self._most = _Pipe(read), write, most
+    def __init__(self, read: int, write: int, most: int, more: int = 0) -> None:
+        self._read, self._write = _Pipe(read), write
+        # Forks that there may be before one for what can wait, and for all else, begins.
+        self._most = {True: most + more, False: most}
         # What is to be said: while whoever asks says more he does not listen, and neither waits.
         self._said = bytearray()
         self._is_saying = False
         os.set_blocking(write, False)
         self._shared: dict[int, Any] = {}
         # About what is shared first: whoever shares something waits for all of it.
-        self._waiting: tuple[deque[Ask], deque[Ask]] = deque(), deque()
+        self._waiting: tuple[deque[Ask], deque[Ask], deque[Ask]] = deque(), deque(), deque()
         self._forks: dict[int, _Fork] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(read, selectors.EVENT_READ)
@@ -88,8 +94,8 @@ class ForkServer:
                     self._say()
                 elif not self._take():
                     return
-            while any(self._waiting) and len(self._forks) < self._most:
-                self._begin(next(filter(None, self._waiting)).popleft())
+            while (asked := self._next()) is not None:
+                self._begin(asked)
 
     def _take(self) -> bool:
         """The next thing that is said; False at the end."""
@@ -98,7 +104,7 @@ class ForkServer:
         except EOFError:
             return False
         if isinstance(said, Ask):
-            self._waiting[said.shared is None].append(said)
+            self._waiting[2 if said.can_wait else said.shared is None].append(said)
         elif said.call is None:
             self._shared.pop(said.number, None)
         else:
@@ -107,13 +113,22 @@ class ForkServer:
                 self._shared[said.number] = function(*given)
         return True
 
+    def _next(self) -> Ask | None:
+        """What a fork may begin with."""
+        for waiting in filter(None, self._waiting):
+            can_wait = waiting[0].can_wait
+            working = sum(fork.asked.can_wait <= can_wait for fork in self._forks.values())
+            if working < self._most[can_wait]:
+                return waiting.popleft()
+        return None
+
     def _begin(self, asked: Ask) -> None:
         read, write = os.pipe()
         process = os.fork()
         if not process:
             _answer(asked, self._shared, write)
         os.close(write)
-        fork = _Fork(asked.number, process, read)
+        fork = _Fork(asked, process, read)
         self._forks[read] = fork
         self._selector.register(read, selectors.EVENT_READ, fork)
 
@@ -127,7 +142,7 @@ class ForkServer:
         os.close(fork.read)
         del self._forks[fork.read]
         _, status = os.waitpid(fork.process, 0)
-        self._tell((fork.number, bytes(fork.answer) if not status else None))
+        self._tell((fork.asked.number, bytes(fork.answer) if not status else None))
 
     def _tell(self, what: object) -> None:
         self._said += pickle.dumps(what)
@@ -186,10 +201,10 @@ def _main() -> None:
     # What anything prints shall not be read as its answers.
     answers = os.dup(1)
     os.dup2(2, 1)
-    most, imported = sys.argv[1:]
+    most, more, imported = sys.argv[1:]
     import_module(imported)  # what takes time is done before anybody asks
     module = import_module("tvm_stitch.processes.fork_server")
-    module.ForkServer(0, answers, int(most)).serve()
+    module.ForkServer(0, answers, int(most), int(more)).serve()
 
 
 if __name__ == "__main__":

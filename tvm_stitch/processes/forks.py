@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.processes.fork_server import Ask, Share
-from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, jobs_now
+from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, jobs, jobs_now
 
 _SETTINGS = "TVM_STITCH_"  # what of the environment answers may depend on
 _IMPORTED = "tvm_stitch.build"  # what answers need
@@ -34,6 +34,7 @@ class Forks:
         self._numbers = itertools.count()
         self._answers: dict[int, Any] = {}
         self._asked: set[int] = set()
+        self._done: set[Any] = set()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -51,7 +52,8 @@ class Forks:
                 return
             try:
                 # A fork is one of the processes that there may be.
-                self._process = PickledProcess(_SERVER, str(most), _IMPORTED, **{JOBS: "1"})
+                counts = str(most), str(jobs() - most)
+                self._process = PickledProcess(_SERVER, *counts, _IMPORTED, **{JOBS: "1"})
                 self._environment = environment
             except GONE:
                 self._cannot_start = True
@@ -77,11 +79,26 @@ class Forks:
         """Nobody asks about that any more."""
         self._send(Share(number, None))
 
-    def ask(self, function: Callable[..., Any], *given: Any, shared: int | None = None) -> int:
-        """Ask for a function's result, of what is shared if it is about that."""
+    def once(self, do: Callable[..., Any], *given: Any) -> None:
+        """Have the server do something before anything that is asked from now on, if it has not."""
+        if (do, given) not in self._done:
+            self._done.add((do, given))
+            self.share(do, *given)
+
+    def ask(
+        self,
+        function: Callable[..., Any],
+        *given: Any,
+        shared: int | None = None,
+        can_wait: bool = False,
+    ) -> int:
+        """Ask for a function's result, of what is shared if it is about that.
+
+        What can wait begins after all else, and on all cores: it is no work that others do twice.
+        """
         number = next(self._numbers)
         self._asked.add(number)
-        self._send(Ask(number, (function, given), shared))
+        self._send(Ask(number, (function, given), shared, can_wait))
         return number
 
     def answer(self, number: int) -> Any:
@@ -162,6 +179,7 @@ class Forks:
             self._process.end()
         self._process, self._is_ready = None, False
         self._asked.clear()
+        self._done.clear()
 
 
 FORKS = Forks()
