@@ -64,8 +64,8 @@ _BEGINS = {
 # How threads may hold a row to which indices send updates, as long as it is.
 ROW_SCHEMES = {"local", "warp", "regional"}
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
-# Of a module that several processes may plan: it takes a second until they are there.
-LEAST_OPERATORS = 300
+# Of a module that several processes may plan and compile: it takes a second until they are there.
+LEAST_OPERATORS = 150
 _CUDA_GRAPH = "relax.backend.use_cuda_graph"
 
 

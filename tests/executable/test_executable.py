@@ -133,7 +133,9 @@ def test_a_second_build_compiles_nothing(tmp_path):
         compiled(several(), cache=tmp_path)
         first, many = sorted(loaded), len(codes)
         loaded.clear()
-        compiled(several(), cache=tmp_path)
+        again = compiled(several(), cache=tmp_path)
+        assert not loaded and len(codes) == many
+        assert again.mod.imports  # what can be exported is made of the same kernels
         assert (sorted(loaded), len(codes)) == (first, many)
 
 

@@ -104,6 +104,18 @@ def test_libraries_are_made_by_others_and_found_ever_after(lowered, store, forks
     assert right(again.kept.linked(store))
 
 
+def test_what_runs_from_the_store_can_be_exported(lowered, store, forks, here, tmp_path):
+    with LLVM:
+        executable = link.linked(lowered, LLVM, store)
+    assert right(executable) and not here
+    file = str(tmp_path / "exported.so")
+    executable.export_library(file)
+    assert len(here) == 1
+    assert right(tvm.runtime.load_module(file))
+    assert len(executable.mod.imports) == 1  # of one library, which is not made again
+    assert len(here) == 1
+
+
 def test_what_others_leave_is_made_here(lowered, store, forks, here, monkeypatch):
     monkeypatch.setattr(libraries, "made_there", forked.wrong_given)
     assert right(link.linked_later(lowered, LLVM, store)())

@@ -21,7 +21,7 @@ from tvm_stitch.executable import cuda
 
 @contextmanager
 def compiled_by(compiler: Callable[[str], bytes]) -> Iterator[list[bytes]]:
-    """CUDA is compiled by a function; the list receives what modules are made of."""
+    """CUDA is compiled by a function, here; the list receives what modules are made of."""
     loaded: list[bytes] = []
 
     def create(code, form, functions, sources):
@@ -30,7 +30,8 @@ def compiled_by(compiler: Callable[[str], bytes]) -> Iterator[list[bytes]]:
         return tvm.get_global_func("runtime.CSourceModuleCreate")("", "c", [*functions], [])
 
     version = mock.patch.object(cuda, "_version", lambda *_: "1.0")
-    with version, mock.patch.object(cuda, "_TVM", compiler):
+    nobody_else = mock.patch.object(cuda, "program_of", lambda *_: None)
+    with version, nobody_else, mock.patch.object(cuda, "_TVM", compiler):
         tvm.register_global_func(cuda.CREATE, create, override=True)
         try:
             yield loaded

@@ -6,8 +6,8 @@ one TVM that this package works with. Must not know who calls the functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -33,10 +33,20 @@ Compile = Callable[[Callable[[Any], None]], Any]
 
 
 def compiler_of(
-    tir: tvm.IRModule, target: tvm.target.Target, store: Store | None, is_alone: bool = True
+    parts: Sequence[tvm.IRModule],
+    target: tvm.target.Target,
+    store: Store | None,
+    is_alone: bool = True,
 ) -> Compile:
-    """Lowers some TIR now; what it returns compiles that, beside others unless it is alone."""
-    return _compiler(*_lowered(tir, target), store, is_alone)
+    """Lowers parts of a module now; what it returns compiles the kernels of each as one unit.
+
+    Those of a single part become as many units as there are cores, if nothing else is compiled.
+    """
+    (host, *_), hosts, devices = zip(*(_lowered(part, target) for part in parts), strict=True)
+    functions = {var: function for mod in hosts for var, function in mod.functions_items()}
+    host_mod = tvm.IRModule(functions, attrs=hosts[0].attrs)
+    kernels = [(each, mod) for found in devices for each, mod in found.items() if mod.functions]
+    return _compiler(host, host_mod, kernels, store, is_alone and len(parts) == 1)
 
 
 def _lowered(
@@ -79,9 +89,9 @@ def _without_restrict(mod: tvm.IRModule, shared: set[str]) -> tvm.IRModule:
 def _compiler(
     host: tvm.target.Target,
     host_mod: tvm.IRModule,
-    devices: Mapping[tvm.target.Target, tvm.IRModule],
+    devices: Sequence[tuple[tvm.target.Target, tvm.IRModule]],
     store: Store | None,
-    is_alone: bool,
+    splits: bool,
 ) -> Compile:
     """Compiles host code that imports the kernels, with the settings of now, in any thread.
 
@@ -108,12 +118,14 @@ def _compiler(
         # One thread for the host's code, which never waits.
         with ThreadPoolExecutor(cores + 1) as pool, PROCESSES.used():
             host_code = pool.submit(built_host)
-            waiting: list[Future[Any]] = []
-            for target, mod in devices.items():
-                code = partial(built, target=target)
-                parts = units(mod, code, cores) if is_alone and is_split(target) else [mod]
-                processes = PROCESSES if len(parts) > 1 or not is_alone else None
-                waiting += [pool.submit(code, part, processes=processes) for part in parts]
+            parts = [
+                (target, part)
+                for target, mod in devices
+                for part in (_units(target, mod, cores, built) if splits else [mod])
+            ]
+            # A fork has one core: whoever began it compiles in others.
+            processes = PROCESSES if cores > 1 and (len(parts) > 1 or not splits) else None
+            waiting = [pool.submit(built, mod, target, processes) for target, mod in parts]
             for number, _ in enumerate(as_completed(waiting)):
                 timing.step(timing.COMPILING, number + 1, len(waiting))
             library = host_code.result()
@@ -122,6 +134,12 @@ def _compiler(
         return library
 
     return compiled
+
+
+def _units(
+    target: tvm.target.Target, mod: tvm.IRModule, cores: int, build: Callable[..., Any]
+) -> list[tvm.IRModule]:
+    return units(mod, partial(build, target=target), cores) if is_split(target) else [mod]
 
 
 def is_split(target: tvm.target.Target) -> bool:

@@ -60,14 +60,22 @@ class Work:
 
 def whole(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Libraries:
     """One of all functions, which can be exported: compiled when it is asked for."""
+    parts = [tir]
+    if store is not None and is_split(target):  # which has kernels of libraries that were made
+        parts = [group.module for group in _Making.now(target, store).groups(tir)]
     with timing.stage(timing.LOWERING):
-        compile_ = compiler_of(tir, target, store)
+        compile_ = compiler_of(parts, target, store)
     return Libraries(lambda: [_waited(partial(compile_, lambda _host: None))])
+
+
+def can_be_kept(target: tvm.target.Target, store: Store | None) -> bool:
+    """Whether libraries for a target are kept."""
+    return store is not None and (is_split(target) or target.kind.name == "llvm")
 
 
 def begun(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Libraries:
     """Begin to make the libraries of a module, but for those that the store has."""
-    if store is None or not (is_split(target) or target.kind.name == "llvm"):
+    if store is None or not can_be_kept(target, store):
         (made,) = _in_threads([whole(tir, target, store).wait])
         return Libraries(lambda: _waited(made.result))
     with target:
@@ -180,7 +188,7 @@ class _Making:
     def here(self, name: str, module: tvm.IRModule) -> Wait:
         """Lower a library's functions, for who compiles them."""
         with timing.stage(timing.LOWERING):
-            compile_ = compiler_of(module, self.target, self.store, is_alone=False)
+            compile_ = compiler_of([module], self.target, self.store, is_alone=False)
         return partial(shared_object.made, name, compile_, self.store)
 
     def _after_all(self, group: _Group) -> Any:

@@ -18,18 +18,38 @@ from tvm.relax import vm_build
 
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable.kept import KeptExecutable, instructions_of
-from tvm_stitch.executable.libraries import NONE, Libraries, begun, whole
+from tvm_stitch.executable.libraries import NONE, Libraries, begun, can_be_kept, whole
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
 from tvm_stitch.library import addons as shim_addons
 from tvm_stitch.library import shim
+from tvm_stitch.processes.pass_settings import PassSettings
 
 
 class Executable(relax.VMExecutable):
-    """One whose exported library needs nothing of this package, also where it calls libraries."""
+    """One whose exported library needs nothing of this package, also where it calls libraries.
 
-    def __init__(self, mod: Any, calls_libraries: bool) -> None:
+    One that runs libraries of a Store makes what can be exported when it is asked for: `mod`.
+    """
+
+    def __init__(
+        self, mod: Any, calls_libraries: bool, exportable: Callable[[], Any] | None = None
+    ) -> None:
+        self._exportable: Callable[[], Any] | None = None
         super().__init__(mod)
         self._calls_libraries = calls_libraries
+        if exportable is not None:
+            self._jitted_mod, self._exportable = mod, exportable
+
+    @property
+    def mod(self) -> Any:
+        """The module, with its source and all that it calls."""
+        if self._exportable is not None:
+            self._mod, self._exportable = self._exportable(), None
+        return self._mod
+
+    @mod.setter
+    def mod(self, mod: Any) -> None:
+        self._mod = mod
 
     def export_library(self, file_name: Any, *, addons: Any = None, **options: Any) -> Any:
         """What TVM's does, with the shim linked in where it is called."""
@@ -53,8 +73,18 @@ class Linking:
 
 
 def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Executable:
-    """The executable of a lowered module."""
-    return _linking(mod, target, whole, store)()
+    """The executable of a lowered module: it runs what a store has, and can be exported."""
+    settings = PassSettings.now()
+    scope = tvm.target.Target.current(allow_none=True)
+    # Libraries are made for the target in scope.
+    if settings is None or scope is None or not can_be_kept(target, store):
+        return _linking(mod, target, whole, store)()
+
+    def exportable() -> Any:
+        with settings.context(), target:
+            return _linking(mod, target, whole, store)().mod
+
+    return Executable(_linking(mod, target, begun, store)().mod, calls_libraries(mod), exportable)
 
 
 def linked_later(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Linking:
@@ -63,7 +93,7 @@ def linked_later(mod: tvm.IRModule, target: tvm.target.Target, store: Store | No
     The executable cannot be exported and has no source: kernels and hosts' code may come from the
     store as they were compiled.
     """
-    return _linking(mod, target, begun, store)
+    return _linking(mod, target, begun, store, keeps=True)
 
 
 def _linking(
@@ -71,6 +101,7 @@ def _linking(
     target: tvm.target.Target,
     compile_: Callable[[tvm.IRModule, tvm.target.Target, Store | None], Libraries],
     store: Store | None,
+    keeps: bool = False,
 ) -> Linking:
     attributes = dict(mod.attrs or {})
     if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
@@ -89,7 +120,7 @@ def _linking(
         return Executable(found, calls_libraries(mod))
 
     kept = None
-    if store is not None and libraries.names is not None and not constants:
+    if keeps and store is not None and libraries.names is not None and not constants:
         kept = KeptExecutable(instructions_of(builder.get()), libraries.names, calls_libraries(mod))
     return Linking(finish, kept)
 
