@@ -19,7 +19,7 @@ from tvm_stitch.dynamo import machines  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.errors import InputError, SimtError  # noqa: E402
-from tvm_stitch.executable import link  # noqa: E402
+from tvm_stitch.executable import compiler as compiling  # noqa: E402
 
 nn = torch.nn
 
@@ -195,7 +195,7 @@ def test_code_that_no_compiler_takes_is_noticed_by_the_first_call(monkeypatch):
     def refuse(*_arguments):
         raise RuntimeError("NVRTC says no")
 
-    monkeypatch.setattr(link, "codegen_build", refuse)
+    monkeypatch.setattr(compiling, "codegen_build", refuse)
     ours, x = compiler(), torch.randn(3, 4)
     with pytest.warns(TorchWarning, match=r"add.Tensor, relu runs as.*NVRTC says no"):
         found = torch.compile(lambda x: (x + 1).relu(), backend=ours)(x)

@@ -9,7 +9,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import tvm_stitch
-from tvm_stitch.executable import link
+from tvm_stitch.executable import compiler as compiler_room
 from tvm_stitch.stages.visit import walked
 
 
@@ -40,13 +40,13 @@ class Branching:
 def asked(module):
     """What the host's functions of stitched kernels assert, by their names."""
     hosts = []
-    compiler = link._compiler
+    compiler = compiler_room._compiler
 
     def seen(host, host_mod, *rest):
         hosts.append(host_mod)
         return compiler(host, host_mod, *rest)
 
-    with mock.patch.object(link, "_compiler", seen):
+    with mock.patch.object(compiler_room, "_compiler", seen):
         tvm_stitch.compile(module, H200)
     found = {}
     for var, function in hosts[0].functions_items():

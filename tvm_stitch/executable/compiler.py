@@ -36,17 +36,17 @@ def compiler_of(
     parts: Sequence[tvm.IRModule],
     target: tvm.target.Target,
     store: Store | None,
-    is_alone: bool = True,
+    splits: bool = False,
 ) -> Compile:
     """Lowers parts of a module now; what it returns compiles the kernels of each as one unit.
 
-    Those of a single part become as many units as there are cores, if nothing else is compiled.
+    Or, if it splits them, as many units as there are cores: for who compiles nothing beside.
     """
     (host, *_), hosts, devices = zip(*(_lowered(part, target) for part in parts), strict=True)
     functions = {var: function for mod in hosts for var, function in mod.functions_items()}
     host_mod = tvm.IRModule(functions, attrs=hosts[0].attrs)
     kernels = [(each, mod) for found in devices for each, mod in found.items() if mod.functions]
-    return _compiler(host, host_mod, kernels, store, is_alone and len(parts) == 1)
+    return _compiler(host, host_mod, kernels, store, splits)
 
 
 def _lowered(
@@ -123,7 +123,7 @@ def _compiler(
                 for target, mod in devices
                 for part in (_units(target, mod, cores, built) if splits else [mod])
             ]
-            # A fork has one core: whoever began it compiles in others.
+            # A fork has one core, and is a process beside others itself.
             processes = PROCESSES if cores > 1 and (len(parts) > 1 or not splits) else None
             waiting = [pool.submit(built, mod, target, processes) for target, mod in parts]
             for number, _ in enumerate(as_completed(waiting)):

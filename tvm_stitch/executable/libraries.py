@@ -61,10 +61,11 @@ class Work:
 def whole(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Libraries:
     """One of all functions, which can be exported: compiled when it is asked for."""
     parts = [tir]
-    if store is not None and is_split(target):  # which has kernels of libraries that were made
+    is_kept = store is not None and is_split(target)
+    if store is not None and is_kept:  # it has the kernels of libraries that were made
         parts = [group.module for group in _Making.now(target, store).groups(tir)]
     with timing.stage(timing.LOWERING):
-        compile_ = compiler_of(parts, target, store)
+        compile_ = compiler_of(parts, target, store, splits=not is_kept)
     return Libraries(lambda: [_waited(partial(compile_, lambda _host: None))])
 
 
@@ -188,7 +189,7 @@ class _Making:
     def here(self, name: str, module: tvm.IRModule) -> Wait:
         """Lower a library's functions, for who compiles them."""
         with timing.stage(timing.LOWERING):
-            compile_ = compiler_of([module], self.target, self.store, is_alone=False)
+            compile_ = compiler_of([module], self.target, self.store)
         return partial(shared_object.made, name, compile_, self.store)
 
     def _after_all(self, group: _Group) -> Any:

@@ -12,7 +12,7 @@ from tvm.tirx.build import codegen_build
 
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context, pipeline
-from tvm_stitch.executable import link
+from tvm_stitch.executable import compiler
 from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
 
 
@@ -102,7 +102,7 @@ def test_the_compiler_is_told():
                 if IN_PLACE_ATTRIBUTE in (function.attrs or {}):
                     lowered.update_func(var, function.with_attr("tirx.noalias", not alias))
             tir = vm_build._filter_tir(lowered)
-            _, _, devices = link._lowered(tir, H200)
+            _, _, devices = compiler._lowered(tir, H200)
         (kernels,) = devices.values()
         (kernel,) = kernels.functions.values()
         assert bool(kernel.attrs["tirx.noalias"]) is not alias
