@@ -58,21 +58,22 @@ def asked(forks, monkeypatch):
     return functions
 
 
-def ahead(options=OFF, database=None, over=()):
+def parts(options=OFF, database=None, over=()):
     how = Lowering.of(H200, options, database, over)
-    return how, Ahead({name: (module, how) for name, module in PARTS.items()})
+    return how, {name: (module, how) for name, module in PARTS.items()}
 
 
-def test_all_but_the_largest_are_lowered_elsewhere_and_come_out_the_same(asked):
-    how, parts = ahead(over=[(0, 0)])
+def test_parts_come_out_the_same(asked):
+    how, wanted = parts(over=[(0, 0)])
     with without_folding():
-        order = parts.order
-        assert order == ["large", "middle", "small"]
-        found = {name: parts.lowered(name) for name in order}
-        assert found.pop("large") is None
-        for name, module in found.items():
-            assert tvm_ffi.structural_equal(module, how(PARTS[name])), name
-    assert len(asked) == 2
+        ahead = Ahead()
+        ahead.ask({name: wanted[name] for name in ("small", "middle")})
+        ahead.ask(wanted)  # what has been asked for is not asked for again
+        assert len(asked) == 3 and all(map(ahead.is_asked, PARTS))
+        for name, module in PARTS.items():
+            assert tvm_ffi.structural_equal(ahead.lowered(name), how(module)), name
+        assert not any(map(ahead.is_asked, PARTS))
+        assert ahead.lowered("small") is None  # an answer is given once
 
 
 @pytest.mark.parametrize("why", ["not ready", "dead", "wrong", "weights", "dumped", "timed"])
@@ -90,16 +91,30 @@ def test_what_others_do_not_lower_is_lowered_here(forks, asked, monkeypatch, tmp
         options = Options(cache="off", dump=tmp_path)
     else:
         options = Options(cache="off", measure=True)
-    _, parts = ahead(options)
-    assert [parts.lowered(name) for name in parts.order] == [None] * 3
+    _, wanted = parts(options)
+    ahead = Ahead()
+    ahead.ask(wanted)
+    assert [ahead.lowered(name) for name in PARTS] == [None] * 3
     forks.begin()
     forked.wait_for(forks)
+
+
+def test_what_can_wait_is_left_where_several_processes_plan_it_sooner(asked, monkeypatch):
+    _, wanted = parts()
+    monkeypatch.setattr(room, "MOST_ALONE", max(map(room.size, wanted.values())) - 1)
+    ahead = Ahead()
+    ahead.ask(wanted, can_wait=True)
+    assert [name for name in PARTS if ahead.is_asked(name)] == ["small", "middle"]
+    ahead.ask(wanted)
+    assert ahead.is_asked("large") and len(asked) == 3
 
 
 def test_modules_that_call_libraries_which_are_not_there_are_lowered_here(asked, monkeypatch):
     """While g++ works it counts as done: whether it is, is seen in the end."""
     monkeypatch.setattr(room, "calls_libraries", lambda _module: True)
     monkeypatch.setattr(room.shim, "failure", lambda: "no compiler")
-    _, parts = ahead()
-    assert [parts.lowered(name) for name in parts.order] == [None] * 3
-    assert len(asked) == 2
+    _, wanted = parts()
+    ahead = Ahead()
+    ahead.ask(wanted)
+    assert [ahead.lowered(name) for name in PARTS] == [None] * 3
+    assert len(asked) == 3

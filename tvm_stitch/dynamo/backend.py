@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -31,25 +32,18 @@ from tvm_stitch.dynamo.kept import CompiledGraph, KeptGraph, can_be_kept, keeper
 from tvm_stitch.dynamo.machine import Machine, target_of
 from tvm_stitch.dynamo.machines import Known, Machines
 from tvm_stitch.dynamo.part import Interface, Part, forward_of
-from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport, said, shown
-from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
 from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
-from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
-from tvm_stitch.dynamo.rewrites.filled import with_filled
+from tvm_stitch.dynamo.rewrites.in_order import Divided, Division, copied, described, divided
 from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
-from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
-from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
-from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
 from tvm_stitch.dynamo.rewrites.untraced.attention import (
     with_fused_masks,
     with_single_queries_written_out,
 )
 from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
-from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of, with_tf32
 from tvm_stitch.errors import InputError
@@ -57,8 +51,6 @@ from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
 from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
-from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
-from tvm_stitch.frontend.torch.rewrites.numbers import as_vectors
 from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
@@ -116,6 +108,7 @@ class GraphCompiler:
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
         self._machines = Machines(self.settings)
+        self._expected: dict[str | None, Divided] = {}  # by what they were before
 
     @property
     def machines(self) -> dict[Any, Machine]:
@@ -220,6 +213,8 @@ class GraphCompiler:
 
         What forward keeps for backward lies as its graph says, so that layouts are chosen before.
         """
+        if self._is_for_gpu:
+            self._machines.expect(joint)
         try:
             without_known_indices(joint.graph)
             if self._lays_out(device):
@@ -231,7 +226,10 @@ class GraphCompiler:
             self._take_biases(joint.graph, support)
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {said(error)}")
-        return min_cut_rematerialization_partition(joint, *args, **kwargs)
+        forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
+        if self._is_for_gpu:
+            self._expect(device, backward)
+        return forward, backward
 
     def compile_graph(
         self,
@@ -256,44 +254,17 @@ class GraphCompiler:
 
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         is_in_time, log = in_time(self.settings.stitching), self.log.begin(kind)
-        support = self._support(device, kind)
-        without_common_subexpressions(graph.graph)
-        if kind == INFERENCE:
-            without_known_indices(graph.graph)
-            with_bags_written_out(graph.graph, support.accepts)
-            if self._lays_out(device):  # of training that is the joint graph's
-                graph.graph = with_channels_last(graph.graph)
-            graph.graph = with_rows_together(graph.graph, support.accepts)
-            self._take_biases(graph.graph, support)
-        if self.settings.device != LLVM:
-            with_aligned_products(graph.graph)
-        as_vectors(graph.graph)
-        by_tensor(graph.graph, accepted=support.accepts)
-        with_interpolations(graph.graph)
-        with_filled(graph.graph)
-        copies = Copies(graph.graph)
-        ours: dict[fx.Node, bool] = {}
-        for node in graph.graph.nodes:
-            reason = support.refused(node)
-            ours[node] = reason is None
-            if reason is not None and _is_work(node):
-                log.left[operator_name(node.target), reason.reason] += 1
-        with_writes_in_place(graph.graph, ours)
-        smallest, backward = self.settings.smallest_part, kind == BACKWARD
-        split(graph, lambda node: ours.get(node, False), smallest, returned_last=backward)
-        over = copies.from_parts(graph)
-        parts = {
-            name: part
-            for name, part in graph.named_children()
-            if name.startswith(PREFIX) and isinstance(part, fx.GraphModule)
-        }
-        known = self._machines.lowered_together(parts, over) if self._is_for_gpu else {}
-        for name, part in parts.items():
+        expected = self._expected.pop(described(graph), None) if self._expected else None
+        found = expected or self._divided(device, kind, graph)
+        graph, over = found.graph, found.over
+        log.left.update(found.left)
+        known = self._machines.lowered_together(found.parts, over) if self._is_for_gpu else {}
+        for name, part in found.parts.items():
             compiled = self._part(log, part, over.get(name, {}), known.get(name))
             setattr(graph, name, compiled)
             if not isinstance(compiled, Part):
                 over.pop(name, None)
-        copies.append(graph, over)
+        found.copies.append(graph, over)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
         is_whole = is_in_time()
@@ -304,6 +275,21 @@ class GraphCompiler:
             return KeptGraph.of(kind, graph, log)
 
         return CompiledGraph(forward_of(graph), keep)
+
+    def _divided(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Divided:
+        is_stitched = self.settings.device != LLVM
+        how = Division(self._lays_out(device), is_stitched, self.settings.smallest_part)
+        return divided(graph, kind, self._support(device, kind), how)
+
+    def _expect(self, device: torch.device, graph: fx.GraphModule) -> None:
+        """Have other processes lower what they can of a backward graph that is compiled later."""
+        description = described(graph)
+        if description is None or not self._machines.have_idle_processes:
+            return
+        with _COMPILING, suppress(Exception):  # what fails fails again when it is compiled
+            found = self._divided(device, BACKWARD, copied(graph))
+            self._machines.lower_ahead(found.parts, found.over)
+            self._expected[description] = found
 
     @property
     def _is_for_gpu(self) -> bool:
@@ -379,12 +365,6 @@ class GraphCompiler:
     def _warn(self, message: str) -> None:
         self.log.notes.append(message)
         warnings.warn(message, TorchWarning, stacklevel=2)
-
-
-def _is_work(node: fx.Node) -> bool:
-    """Whether a node computes a tensor."""
-    has_tensor = next(tensors_of(node.meta.get("val")), None) is not None
-    return node.op == "call_function" and has_tensor and computes(node)
 
 
 def _boxed(function: Boxed) -> Boxed:

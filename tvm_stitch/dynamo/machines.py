@@ -6,25 +6,28 @@ In: parts, as FX graphs. Out: Machines. What other processes can do of it they d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import torch
-import tvm
 import tvm_ffi
 from torch import fx
 
 from tvm_stitch.build import without_folding
-from tvm_stitch.dynamo.lowering.ahead import Ahead, begin
+from tvm_stitch.dynamo.lowering.ahead import Ahead, ToLower, are_idle, begin, size
 from tvm_stitch.dynamo.machine import Machine, Results, lowering_of, machine_for
 from tvm_stitch.dynamo.part import results_of
 from tvm_stitch.dynamo.parts import device_of
 from tvm_stitch.dynamo.settings import Settings
 from tvm_stitch.frontend.torch import convert
 from tvm_stitch.frontend.torch.convert import Converted
+
+Parts = Mapping[str, fx.GraphModule]
+Over = Mapping[str, Mapping[int, int]]
+"""By the names of parts: their results that may be written over their tensors, by number."""
 
 
 @dataclass(frozen=True)
@@ -54,41 +57,63 @@ class Machines:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._ahead = Ahead()
         self.found: dict[Any, Machine] = {}
 
     def expect(self, graph: fx.GraphModule) -> None:
         """Start what will lower some of a graph's parts, while the graph is split into them."""
         begin(sum(node.op == "call_function" for node in graph.graph.nodes))
 
-    def of(self, part: Known, lowered: Callable[[], tvm.IRModule | None] = lambda: None) -> Machine:
-        """What runs a part; `lowered` says what another process has made of it."""
+    @property
+    def have_idle_processes(self) -> bool:
+        """Whether others could lower what nobody waits for yet."""
+        return are_idle()
+
+    def lower_ahead(self, parts: Parts, over: Over) -> None:
+        """Have others lower a graph's parts, for which somebody may ask."""
+        known = self._known(parts, over).values()
+        with without_folding():
+            self._ahead.ask(self._lowerings(known), can_wait=True)
+
+    def of(self, part: Known) -> Machine:
+        """What runs a part, which another process may have lowered."""
         key = part.key
         if key not in self.found:
             given = part.converted, self._settings, part.device, part.results
-            self.found[key] = machine_for(*given, lowered)
+            self.found[key] = machine_for(*given, partial(self._ahead.lowered, key))
         return self.found[key]
 
-    def lowered_together(
-        self, parts: Mapping[str, fx.GraphModule], over: Mapping[str, Mapping[int, int]]
-    ) -> dict[str, Known]:
+    def lowered_together(self, parts: Parts, over: Over) -> dict[str, Known]:
         """A graph's parts by their names, whose machines are made while others lower some.
 
         What fails of a part fails again where somebody asks for it.
         """
+        known = self._known(parts, over) if len(parts) > 1 else {}
+        left = self._lowerings(known.values())
+        new = {part.key: part for part in known.values()}
+        with without_folding():
+            # The largest first, which others would end with; what they are at already last.
+            for key in sorted(left, key=lambda key: (self._ahead.is_asked(key), -size(left[key]))):
+                del left[key]
+                self._ahead.ask(left)
+                with suppress(Exception):
+                    self.of(new[key])
+        return known
+
+    def _known(self, parts: Parts, over: Over) -> dict[str, Known]:
         known: dict[str, Known] = {}
-        for name, part in parts.items() if len(parts) > 1 else ():
+        for name, part in parts.items():
             with suppress(Exception):
                 known[name] = Known.of(part, over.get(name, {}))
-        new = {part.key: part for part in known.values() if part.key not in self.found}
-        if len(new) > 1:
-            with without_folding():
-                ahead = Ahead(
-                    {key: (p.converted.module, self._lowering(p)) for key, p in new.items()}
-                )
-                for key in ahead.order:
-                    with suppress(Exception):
-                        self.of(new[key], partial(ahead.lowered, key))
         return known
+
+    def _lowerings(self, parts: Iterable[Known]) -> dict[Hashable, ToLower]:
+        """Of parts that have no machine yet, each once: what others need to lower them."""
+        return {
+            part.key: (part.converted.module, self._lowering(part))
+            for part in parts
+            if part.key not in self.found
+        }
 
     def _lowering(self, part: Known) -> Any:
         return lowering_of(self._settings, part.device, part.results.over)

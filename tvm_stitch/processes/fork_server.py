@@ -6,7 +6,7 @@ that it is ready, and then the number of each question with its answer, which is
 none: whoever asked has to find it.
 
 It has no threads when it forks, nor anything of CUDA or PyTorch, which the process that compiles
-may have: that is what it is for. It ends when nobody has asked for a while.
+may have: that is what it is for. It ends when nobody has asked, or listened, for a while.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import Any
 
 IDLE_SECONDS = 60.0
+UNHEARD_SECONDS = 600.0  # with answers that nobody has read
 _CHUNK, _PIECE = 1 << 20, 1 << 16  # bytes that are read, and written, at a time
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
@@ -83,8 +84,8 @@ class ForkServer:
         """Answer until there is nobody to ask."""
         self._tell(True)
         while True:
-            is_idle = not self._forks and not self._said
-            ready = self._selector.select(IDLE_SECONDS if is_idle else None)
+            seconds = UNHEARD_SECONDS if self._said else IDLE_SECONDS
+            ready = self._selector.select(None if self._forks else seconds)
             if not ready:
                 return
             for key, _ in ready:

@@ -20,9 +20,14 @@ from tvm_stitch.library import shim
 from tvm_stitch.processes.forks import FORKS
 from tvm_stitch.processes.modules import module_of, operators, text_of
 from tvm_stitch.processes.pass_settings import PassSettings
+from tvm_stitch.processes.pickled import jobs_now
 
 # Operators of a graph that several processes may lower, and of a part that is worth sending.
 LEAST_OPERATORS, LEAST_OF_PART = 150, 10
+# Of a part that one process lowers sooner than this one, where others plan its regions.
+MOST_ALONE = 1000
+# Cores, of which what nobody waits for takes some.
+LEAST_IDLE = 4
 
 
 @dataclass(frozen=True)
@@ -36,24 +41,41 @@ class Work:
     libraries: Mapping[str, str | None]  # why one cannot be called, if it cannot
 
 
+ToLower = tuple[tvm.IRModule, Lowering]
+
+
 class Ahead:
-    """Parts of a graph, of which other processes lower those that are not at work here."""
+    """Parts that other processes lower, by keys that tell them apart."""
 
-    def __init__(self, parts: Mapping[Hashable, tuple[tvm.IRModule, Lowering]]) -> None:
-        self._parts = dict(parts)
-        self._asked: dict[Hashable, int] = {}
+    def __init__(self) -> None:
+        self._asked: dict[Hashable, int | None] = {}  # None: it is to be lowered here
 
-    @property
-    def order(self) -> list[Hashable]:
-        """In which order they are lowered here: the largest first, which others would end with."""
-        return sorted(self._parts, key=lambda key: -operators(self._parts[key][0]))
+    def is_asked(self, key: Hashable) -> bool:
+        """Whether another process lowers a part."""
+        return self._asked.get(key) is not None
+
+    def ask(self, parts: Mapping[Hashable, ToLower], can_wait: bool = False) -> None:
+        """Have parts lowered that have not been asked for, if there is somebody who does it by now.
+
+        Of those that can wait, none that several processes would plan together sooner.
+        """
+        settings = PassSettings.now()
+        new = {key: part for key, part in parts.items() if key not in self._asked}
+        if not new or settings is None or not FORKS.is_ready:
+            return
+        with shim.assumed():
+            libraries = shim.reasons()
+        for key in sorted(new, key=lambda key: -size(new[key])):
+            if not can_wait or size(new[key]) <= MOST_ALONE:
+                work = _work(*new[key], settings, libraries)
+                self._asked[key] = None
+                if work is not None:
+                    self._asked[key] = FORKS.ask(lowered_there, work, can_wait=can_wait)
 
     def lowered(self, key: Hashable) -> tvm.IRModule | None:
         """A part as another process has lowered it; None if it is to be lowered here."""
-        del self._parts[key]
         asked = self._asked.pop(key, None)
         if asked is None:
-            self._ask()
             return None
         with timing.stage(timing.ELSEWHERE):
             text = FORKS.answer(asked)
@@ -62,20 +84,28 @@ class Ahead:
             return None
         return found
 
-    def _ask(self) -> None:
-        """Have all others lowered, if there is somebody who does it by now."""
-        settings = PassSettings.now()
-        if self._asked or settings is None or not FORKS.is_ready:
-            return
-        with shim.assumed():
-            libraries = shim.reasons()
-        for key in self.order:
-            module, lowering = self._parts[key]
-            text = text_of(module) if operators(module) >= LEAST_OF_PART else None
-            if text is not None and _is_plain(lowering):
-                device = device_of(module_of(lowering.target))
-                work = Work(lowering, text, device, settings, libraries)
-                self._asked[key] = FORKS.ask(lowered_there, work)
+
+def size(part: ToLower) -> int:
+    """How many operators a part has, about."""
+    return operators(part[0])
+
+
+def are_idle() -> bool:
+    """Whether there are processes that would lower what nobody waits for yet."""
+    return FORKS.is_ready and jobs_now() >= LEAST_IDLE
+
+
+def _work(
+    module: tvm.IRModule,
+    lowering: Lowering,
+    settings: PassSettings,
+    libraries: Mapping[str, str | None],
+) -> Work | None:
+    """What another process needs; None if the part is not to be sent."""
+    text = text_of(module) if operators(module) >= LEAST_OF_PART else None
+    if text is None or not _is_plain(lowering):
+        return None
+    return Work(lowering, text, device_of(module_of(lowering.target)), settings, libraries)
 
 
 def begin(count: int) -> None:

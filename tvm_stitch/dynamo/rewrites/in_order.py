@@ -1,0 +1,125 @@
+"""A functional graph's rewrites in their order, and the parts that it falls into.
+
+In: a graph of AOTAutograd's, and what is ours of it. Out: a graph that calls parts, each of which
+is ours. Must not know what becomes of them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
+from tvm_stitch.dynamo.parts import PREFIX, computes, split
+from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
+from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
+from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
+from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
+from tvm_stitch.dynamo.rewrites.filled import with_filled
+from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
+from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
+from tvm_stitch.dynamo.rewrites.mutations import Copies
+from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
+from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
+from tvm_stitch.dynamo.support import Support, tensors_of
+from tvm_stitch.frontend.torch import operator_name
+from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
+from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
+from tvm_stitch.frontend.torch.rewrites.numbers import as_vectors
+
+
+@dataclass(frozen=True)
+class Division:
+    """How graphs are divided.
+
+    lays_out: convolutions are faster with channels last.
+    takes_products: biases and widths of products and convolutions are chosen for our kernels.
+    smallest: operators of a part, at least.
+    """
+
+    lays_out: bool
+    takes_products: bool
+    smallest: int | None
+
+
+@dataclass(frozen=True)
+class Divided:
+    """A graph that calls parts.
+
+    over: for each part the results that may be written over what it is given, by number.
+    left: operators that stay PyTorch's, and why.
+    """
+
+    graph: fx.GraphModule
+    parts: Mapping[str, fx.GraphModule]
+    over: dict[str, dict[int, int]]
+    copies: Copies
+    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -> Divided:
+    """A graph, which becomes one that calls parts."""
+    without_common_subexpressions(graph.graph)
+    if kind == INFERENCE:  # of training that is the joint graph's
+        without_known_indices(graph.graph)
+        with_bags_written_out(graph.graph, support.accepts)
+        if how.lays_out:
+            graph.graph = with_channels_last(graph.graph)
+        graph.graph = with_rows_together(graph.graph, support.accepts)
+        if how.takes_products:
+            with_biases_apart(graph.graph, support.accepts)
+    if how.takes_products:
+        with_aligned_products(graph.graph)
+    as_vectors(graph.graph)
+    by_tensor(graph.graph, accepted=support.accepts)
+    with_interpolations(graph.graph)
+    with_filled(graph.graph)
+    copies = Copies(graph.graph)
+    left: Counter[tuple[str, str]] = Counter()
+    ours: dict[fx.Node, bool] = {}
+    for node in graph.graph.nodes:
+        reason = support.refused(node)
+        ours[node] = reason is None
+        if reason is not None and _is_work(node):
+            left[operator_name(node.target), reason.reason] += 1
+    with_writes_in_place(graph.graph, ours)
+    is_backward = kind == BACKWARD
+    split(graph, lambda node: ours.get(node, False), how.smallest, returned_last=is_backward)
+    parts = {
+        name: part
+        for name, part in graph.named_children()
+        if name.startswith(PREFIX) and isinstance(part, fx.GraphModule)
+    }
+    return Divided(graph, parts, copies.from_parts(graph), copies, left)
+
+
+def copied(graph: fx.GraphModule) -> fx.GraphModule:
+    """A graph like one that has nothing but operators."""
+    return fx.GraphModule(torch.nn.Module(), copy.deepcopy(graph.graph))
+
+
+def described(graph: fx.GraphModule) -> str | None:
+    """All that its parts depend on; None if it has more than operators."""
+    if graph.graph.find_nodes(op="get_attr") or graph.graph.find_nodes(op="call_module"):
+        return None
+    return "\n".join(map(_described, graph.graph.nodes))
+
+
+def _described(node: fx.Node) -> str:
+    value = node.meta.get("val")
+    tensors = [(t.dtype, t.shape, t.stride(), t.device) for t in tensors_of(value)]
+    other = value if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else None
+    what: tuple[Any, ...] = node.op, node.name, node.target, node.args, node.kwargs
+    return f"{what} {tensors} {other}"
+
+
+def _is_work(node: fx.Node) -> bool:
+    """Whether a node computes a tensor."""
+    has_tensor = next(tensors_of(node.meta.get("val")), None) is not None
+    return node.op == "call_function" and has_tensor and computes(node)
