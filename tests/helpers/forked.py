@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tvm_stitch.processes import pickled
-from tvm_stitch.processes.forks import Forks
+from tvm_stitch.processes.forks import FORKS, Forks
 
 
 @contextmanager
@@ -84,3 +84,29 @@ def dead() -> None:
 
 def wrong_given(_given: object) -> None:
     raise ValueError("wrong")
+
+
+def sum_of_doubled(numbers: list[int]) -> int:
+    """Asked of other forks."""
+    asked = [FORKS.ask(doubled, number) for number in numbers]
+    return sum(FORKS.answer(question) for question in asked)
+
+
+def sum_of_slow(count: int, seconds: float) -> int:
+    asked = [FORKS.ask(after, seconds, number) for number in range(count)]
+    return sum(FORKS.answer(question)[0] for question in asked)
+
+
+def asked_for(shared: int, depth: int) -> int:
+    """What is shared, by forks of forks of forks."""
+    if not depth:
+        return shared + 1
+    own = FORKS.share(int, shared)
+    return FORKS.answer(FORKS.ask(asked_for, depth - 1, shared=own)) + 1
+
+
+def dead_while_asking() -> None:
+    for _ in range(20):
+        FORKS.ask(after, 20.0, None)
+    time.sleep(0.2)
+    os._exit(3)

@@ -81,6 +81,33 @@ def test_on_busy_machines_only_what_can_wait_takes_all_cores(two_jobs, monkeypat
         forks.end()
 
 
+def test_forks_ask_others_and_leave_them_their_places(forks):
+    """There are two places: if those who wait for others kept them there would be none left."""
+    asked = [forks.ask(forked.sum_of_doubled, list(range(n))) for n in (3, 5, 7)]
+    assert [forks.answer(question) for question in asked] == [6, 20, 42]
+    shared = forks.share(forked.doubled, 21)
+    deep = forks.ask(forked.asked_for, 2, shared=shared)
+    assert forks.answer(deep) == 42 + 3
+
+
+def test_what_a_fork_wants_to_know_is_forgotten_with_it(forks):
+    dead = forks.ask(forked.dead_while_asking)
+    assert forks.answer(dead) is None
+    start = time.monotonic()
+    assert forks.answer(forks.ask(forked.doubled, 1)) == 2
+    assert time.monotonic() - start < 5  # not after what it asked for
+
+
+def test_who_works_for_what_can_wait_waits(forks):
+    waiting = forks.ask(forked.sum_of_slow, 6, 0.3, can_wait=True)
+    time.sleep(0.1)
+    start = time.monotonic()
+    soon = [forks.ask(forked.after, 0.1, number) for number in range(2)]
+    assert [forks.answer(question)[0] for question in soon] == [0, 1]
+    assert time.monotonic() - start < 0.8
+    assert forks.answer(waiting) == 15
+
+
 def test_what_is_done_once_is_done_again_by_the_next_server(forks, tmp_path):
     file = tmp_path / "done"
     for _ in range(2):

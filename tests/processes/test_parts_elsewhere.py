@@ -99,16 +99,6 @@ def test_what_others_do_not_lower_is_lowered_here(forks, asked, monkeypatch, tmp
     forked.wait_for(forks)
 
 
-def test_what_can_wait_is_left_where_several_processes_plan_it_sooner(asked, monkeypatch):
-    _, wanted = parts()
-    monkeypatch.setattr(room, "MOST_ALONE", max(map(room.size, wanted.values())) - 1)
-    ahead = Ahead()
-    ahead.ask(wanted, can_wait=True)
-    assert [name for name in PARTS if ahead.is_asked(name)] == ["small", "middle"]
-    ahead.ask(wanted)
-    assert ahead.is_asked("large") and len(asked) == 3
-
-
 def test_modules_that_call_libraries_which_are_not_there_are_lowered_here(asked, monkeypatch):
     """While g++ works it counts as done: whether it is, is seen in the end."""
     monkeypatch.setattr(room, "calls_libraries", lambda _module: True)

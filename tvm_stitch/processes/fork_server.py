@@ -5,6 +5,8 @@ need; on its standard input, pickled, what they share and what is asked. Out: on
 that it is ready, and then the number of each question with its answer, which is None where there is
 none: whoever asked has to find it.
 
+A fork may ask as well: what it asks is answered by other forks, whose place it leaves meanwhile.
+
 It has no threads when it forks, nor anything of CUDA or PyTorch, which the process that compiles
 may have: that is what it is for. It ends when nobody has asked, or listened, for a while.
 """
@@ -29,6 +31,7 @@ IDLE_SECONDS = 60.0
 UNHEARD_SECONDS = 600.0  # with answers that nobody has read
 _CHUNK, _PIECE = 1 << 20, 1 << 16  # bytes that are read, and written, at a time
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_ASKING = "tvm_stitch.processes.forks"  # by which a fork asks; it knows this module
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -54,84 +57,112 @@ class Ask:
     can_wait: bool = False
 
 
+class _Client:
+    """Who asks, and what is to be said to him.
+
+    While he says more he does not listen, and neither may wait for the other. `can_wait`: nobody
+    waits for what he does.
+    """
+
+    def __init__(self, read: int, write: int, can_wait: bool = False) -> None:
+        self.read, self.write, self.can_wait = read, write, can_wait
+        self.asked = 0  # questions that have no answer yet
+        self.is_gone = False
+        self.said = bytearray()
+        self.shared: dict[int, Any] = {}
+        os.set_blocking(write, False)
+
+
 @dataclass
 class _Fork:
     asked: Ask
+    client: _Client  # who asked
+    own: _Client
     process: int
     read: int
     answer: bytearray = field(default_factory=bytearray)
+
+
+_Question = tuple[_Client, Ask]
 
 
 class ForkServer:
     """The questions that wait, and the forks that are at some."""
 
     def __init__(self, read: int, write: int, most: int, more: int = 0) -> None:
-        self._read, self._write = _Pipe(read), write
+        self._first = _Client(read, write)
         # Forks that there may be before one for what can wait, and for all else, begins.
         self._most = {True: most + more, False: most}
-        # What is to be said: while whoever asks says more he does not listen, and neither waits.
-        self._said = bytearray()
-        self._is_saying = False
-        os.set_blocking(write, False)
-        self._shared: dict[int, Any] = {}
         # About what is shared first: whoever shares something waits for all of it.
-        self._waiting: tuple[deque[Ask], deque[Ask], deque[Ask]] = deque(), deque(), deque()
+        self._waiting: tuple[deque[_Question], ...] = deque(), deque(), deque()
         self._forks: dict[int, _Fork] = {}
         self._selector = selectors.DefaultSelector()
-        self._selector.register(read, selectors.EVENT_READ)
+        self._selector.register(read, selectors.EVENT_READ, self._first)
 
     def serve(self) -> None:
         """Answer until there is nobody to ask."""
-        self._tell(True)
+        self._tell(self._first, True)
         while True:
-            seconds = UNHEARD_SECONDS if self._said else IDLE_SECONDS
+            seconds = UNHEARD_SECONDS if self._first.said else IDLE_SECONDS
             ready = self._selector.select(None if self._forks else seconds)
             if not ready:
                 return
             for key, _ in ready:
                 if isinstance(key.data, _Fork):
                     self._hear(key.data)
-                elif key.fd == self._write:
-                    self._say()
-                elif not self._take():
-                    return
-            while (asked := self._next()) is not None:
-                self._begin(asked)
+                elif key.data.is_gone:
+                    continue
+                elif key.fd == key.data.write:
+                    self._say(key.data)
+                elif not self._take(key.data):
+                    if key.data is self._first:
+                        return
+                    self._selector.unregister(key.fd)
+            while (question := self._next()) is not None:
+                self._begin(*question)
 
-    def _take(self) -> bool:
-        """The next thing that is said; False at the end."""
+    def _take(self, client: _Client) -> bool:
+        """The next thing that somebody says; False at the end."""
         try:
-            said = pickle.load(self._read)  # type: ignore[arg-type]
-        except EOFError:
+            said = pickle.load(_Pipe(client.read))  # type: ignore[arg-type]
+        except (EOFError, pickle.UnpicklingError):
             return False
         if isinstance(said, Ask):
-            self._waiting[2 if said.can_wait else said.shared is None].append(said)
+            client.asked += 1
+            can_wait = said.can_wait or client.can_wait
+            self._waiting[2 if can_wait else said.shared is None].append((client, said))
         elif said.call is None:
-            self._shared.pop(said.number, None)
+            client.shared.pop(said.number, None)
         else:
             function, given = said.call
             with suppress(Exception):  # whoever asks about it gets no answer
-                self._shared[said.number] = function(*given)
+                client.shared[said.number] = function(*given)
         return True
 
-    def _next(self) -> Ask | None:
+    def _next(self) -> _Question | None:
         """What a fork may begin with."""
-        for waiting in filter(None, self._waiting):
-            can_wait = waiting[0].can_wait
-            working = sum(fork.asked.can_wait <= can_wait for fork in self._forks.values())
-            if working < self._most[can_wait]:
+        for rank, waiting in enumerate(self._waiting):
+            can_wait = rank == 2
+            at_work = [fork for fork in self._forks.values() if not fork.own.asked]
+            count = sum(can_wait or not fork.own.can_wait for fork in at_work)
+            if waiting and count < self._most[can_wait]:
                 return waiting.popleft()
         return None
 
-    def _begin(self, asked: Ask) -> None:
+    def _begin(self, client: _Client, asked: Ask) -> None:
         read, write = os.pipe()
+        (asks, asking), (answered, answers) = os.pipe(), os.pipe()
         process = os.fork()
         if not process:
-            _answer(asked, self._shared, write)
-        os.close(write)
-        fork = _Fork(asked, process, read)
+            import_module(_ASKING).FORKS.join(asking, answered, self._most[False])
+            _answer(asked, client.shared, write)
+        for file in (write, asking, answered):
+            os.close(file)
+        own = _Client(asks, answers, asked.can_wait or client.can_wait)
+        fork = _Fork(asked, client, own, process, read)
         self._forks[read] = fork
         self._selector.register(read, selectors.EVENT_READ, fork)
+        self._selector.register(asks, selectors.EVENT_READ, own)
 
     def _hear(self, fork: _Fork) -> None:
         """A piece of a fork's answer, or that it has ended."""
@@ -139,24 +170,41 @@ class ForkServer:
         fork.answer += piece
         if piece:
             return
-        self._selector.unregister(fork.read)
-        os.close(fork.read)
+        for file in (fork.read, fork.own.read, fork.own.write):
+            with suppress(KeyError):
+                self._selector.unregister(file)
+            os.close(file)
         del self._forks[fork.read]
+        self._forget(fork.own)
         _, status = os.waitpid(fork.process, 0)
-        self._tell((fork.asked.number, bytes(fork.answer) if not status else None))
+        fork.client.asked -= 1
+        self._tell(fork.client, (fork.asked.number, bytes(fork.answer) if not status else None))
 
-    def _tell(self, what: object) -> None:
-        self._said += pickle.dumps(what)
-        if not self._is_saying:
-            self._selector.register(self._write, selectors.EVENT_WRITE)
-            self._is_saying = True
+    def _forget(self, gone: _Client) -> None:
+        """Nobody is left who wants to know what a fork has asked."""
+        gone.is_gone = True
+        for waiting in self._waiting:
+            for question in [each for each in waiting if each[0] is gone]:
+                waiting.remove(question)
+        for fork in self._forks.values():
+            if fork.client is gone:
+                os.kill(fork.process, signal.SIGKILL)
 
-    def _say(self) -> None:
+    def _tell(self, client: _Client, what: object) -> None:
+        if client.is_gone:
+            return
+        if not client.said:
+            self._selector.register(client.write, selectors.EVENT_WRITE, client)
+        client.said += pickle.dumps(what)
+
+    def _say(self, client: _Client) -> None:
         """As much as there is room for."""
-        del self._said[: os.write(self._write, self._said[:_PIECE])]
-        if not self._said:
-            self._selector.unregister(self._write)
-            self._is_saying = False
+        try:
+            del client.said[: os.write(client.write, client.said[:_PIECE])]
+        except OSError:  # a fork that has ended
+            client.said.clear()
+        if not client.said:
+            self._selector.unregister(client.write)
 
 
 class _Pipe:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.processes.fork_server import Ask, Share
-from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, jobs, jobs_now
+from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, Pickles, jobs, jobs_now
 
 _SETTINGS = "TVM_STITCH_"  # what of the environment answers may depend on
 _IMPORTED = "tvm_stitch.build"  # what answers need
@@ -28,7 +28,8 @@ class Forks:
     """A server, if one is there. Questions are known by their numbers."""
 
     def __init__(self) -> None:
-        self._process: PickledProcess | None = None
+        self._process: Pickles | None = None
+        self.most = 1  # forks that are at work at a time
         self._environment: tuple[tuple[str, str], ...] = ()
         self._is_ready = self._cannot_start = False
         self._numbers = itertools.count()
@@ -54,7 +55,7 @@ class Forks:
                 # A fork is one of the processes that there may be.
                 counts = str(most), str(jobs() - most)
                 self._process = PickledProcess(_SERVER, *counts, _IMPORTED, **{JOBS: "1"})
-                self._environment = environment
+                self._environment, self.most = environment, most
             except GONE:
                 self._cannot_start = True
 
@@ -129,6 +130,11 @@ class Forks:
         """A fork of this process has no server: that of its parent answers the parent."""
         self.__init__()  # type: ignore[misc]
 
+    def join(self, questions: int, answers: int, most: int) -> None:
+        """In a fork of a server's: ask that one, which has so many at work at a time."""
+        self._process = Pickles(os.fdopen(questions, "wb"), os.fdopen(answers, "rb"))
+        self._is_ready, self.most = True, most
+
     def _send(self, what: Share | Ask) -> None:
         with self._lock:
             if not self._is_ready:
@@ -139,7 +145,7 @@ class Forks:
     def _hear(self) -> None:
         """The next answer, whosever it is."""
 
-        def read(process: PickledProcess) -> None:
+        def read(process: Pickles) -> None:
             number, found = process.answer()
             if number in self._asked:
                 self._answers[number] = None if found is None else pickle.loads(found)
@@ -156,12 +162,12 @@ class Forks:
         if process is None or self._asked or not process.has_answered:
             return
 
-        def read(process: PickledProcess) -> None:
+        def read(process: Pickles) -> None:
             self._is_ready = bool(process.answer())
 
         self._or_end(read)
 
-    def _or_end(self, do: Callable[[PickledProcess], None]) -> None:
+    def _or_end(self, do: Callable[[Pickles], None]) -> None:
         """Do something with the process; what fails or is interrupted leaves none."""
         assert self._process is not None
         is_done = False

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 JOBS = "TVM_STITCH_JOBS"
 # What it is to find that a process is not there.
@@ -39,8 +39,35 @@ def _stated() -> int | None:
     return None
 
 
-class PickledProcess:
-    """One that runs a script, which reads and writes pickles."""
+class Pickles:
+    """Somebody who reads and writes pickles, by two files."""
+
+    def __init__(self, questions: IO[bytes], answers: IO[bytes]) -> None:
+        self._questions, self._answers = questions, answers
+
+    def send(self, what: object) -> None:
+        """Ask something."""
+        pickle.dump(what, self._questions)
+        self._questions.flush()
+
+    def answer(self) -> Any:
+        """Wait for the next answer."""
+        return pickle.load(self._answers)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether there is something to read, be it that nobody is there any more."""
+        return bool(select.select([self._answers], [], [], 0)[0])
+
+    def end(self) -> None:
+        """Say no more."""
+        for stream in (self._questions, self._answers):
+            with suppress(OSError):
+                stream.close()
+
+
+class PickledProcess(Pickles):
+    """One that runs a script."""
 
     def __init__(self, script: Path, *arguments: str, **environment: str) -> None:
         paths = os.pathsep.join(path for path in sys.path if path)
@@ -52,30 +79,12 @@ class PickledProcess:
             env={**os.environ, "PYTHONPATH": paths, **environment},
             start_new_session=True,  # an interrupt is ours: whoever waits ends it, with its own
         )
-
-    def send(self, what: object) -> None:
-        """Ask something."""
-        assert self._process.stdin is not None
-        pickle.dump(what, self._process.stdin)
-        self._process.stdin.flush()
-
-    def answer(self) -> Any:
-        """Wait for the next answer."""
-        assert self._process.stdout is not None
-        return pickle.load(self._process.stdout)
-
-    @property
-    def has_answered(self) -> bool:
-        """Whether there is something to read, be it that the process is gone."""
-        assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], 0)[0])
+        assert self._process.stdin is not None and self._process.stdout is not None
+        super().__init__(self._process.stdin, self._process.stdout)
 
     def end(self) -> None:
         """Kill it, and what it has started."""
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
+        super().end()
         self._process.wait()

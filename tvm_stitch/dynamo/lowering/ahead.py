@@ -24,8 +24,6 @@ from tvm_stitch.processes.pickled import jobs_now
 
 # Operators of a graph that several processes may lower, and of a part that is worth sending.
 LEAST_OPERATORS, LEAST_OF_PART = 150, 10
-# Of a part that one process lowers sooner than this one, where others plan its regions.
-MOST_ALONE = 1000
 # Cores, of which what nobody waits for takes some.
 LEAST_IDLE = 4
 
@@ -55,10 +53,7 @@ class Ahead:
         return self._asked.get(key) is not None
 
     def ask(self, parts: Mapping[Hashable, ToLower], can_wait: bool = False) -> None:
-        """Have parts lowered that have not been asked for, if there is somebody who does it by now.
-
-        Of those that can wait, none that several processes would plan together sooner.
-        """
+        """Have parts lowered that have not been asked for, if there is somebody who does it."""
         settings = PassSettings.now()
         new = {key: part for key, part in parts.items() if key not in self._asked}
         if not new or settings is None or not FORKS.is_ready:
@@ -66,11 +61,10 @@ class Ahead:
         with shim.assumed():
             libraries = shim.reasons()
         for key in sorted(new, key=lambda key: -size(new[key])):
-            if not can_wait or size(new[key]) <= MOST_ALONE:
-                work = _work(*new[key], settings, libraries)
-                self._asked[key] = None
-                if work is not None:
-                    self._asked[key] = FORKS.ask(lowered_there, work, can_wait=can_wait)
+            work = _work(*new[key], settings, libraries)
+            self._asked[key] = None
+            if work is not None:
+                self._asked[key] = FORKS.ask(lowered_there, work, can_wait=can_wait)
 
     def lowered(self, key: Hashable) -> tvm.IRModule | None:
         """A part as another process has lowered it; None if it is to be lowered here."""

@@ -19,7 +19,6 @@ from tvm_stitch.plan.region_plan import holding_plan
 from tvm_stitch.plan.regions.region import Region
 from tvm_stitch.plan.search.judge import Judge
 from tvm_stitch.processes.forks import FORKS
-from tvm_stitch.processes.pickled import jobs
 from tvm_stitch.workarounds.few_collections import few_collections
 
 # Nodes beside the longest of regions from which on it is worth it to read a graph twice: a node of
@@ -76,7 +75,7 @@ class Elsewhere:
 
 def _is_worth_it(sizes: Sequence[int]) -> bool:
     """Whether several processes take so much less time for regions of these sizes."""
-    return sum(sizes) - max((sum(sizes) // jobs(), *sizes)) >= LEAST_SAVED
+    return sum(sizes) - max((sum(sizes) // FORKS.most, *sizes)) >= LEAST_SAVED
 
 
 def read(job: Job) -> Job:
