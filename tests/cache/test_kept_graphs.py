@@ -100,6 +100,24 @@ def test_what_is_asked_of_the_compiler_counts(folder, converted):
     assert len(converted) == len(asked) - 1
 
 
+def test_helpers_are_started_before_a_graph_is_traced_that_nobody_has_compiled(folder, monkeypatch):
+    early = []
+
+    def expect(_self, graph, operators=1):
+        if operators > 1:  # a graph of dynamo's
+            early.append(len(graph.graph.nodes))
+
+    monkeypatch.setattr(machines.Machines, "expect", expect)
+    x = torch.randn(4, 6)
+    for function in (lambda x: x.exp().sum(-1), lambda x: x.sin().sum(-1)):
+        for _ in range(2):
+            torch.compile(function, backend=compiler(folder))(x)
+    assert len(early) == 2
+    torch.compile(function, backend=compiler("off"))(x)
+    torch.compile(function, backend=compiler("off"))(x)
+    assert len(early) == 4
+
+
 def test_flags_of_pytorchs_count(folder, converted, monkeypatch):
     x = torch.randn(4, 6)
     for products in ((), (torch.float16,), ()):

@@ -28,7 +28,14 @@ from tvm_stitch.device import device_of as gpu_of
 from tvm_stitch.dump.folder import require_writable
 from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
-from tvm_stitch.dynamo.kept import CompiledGraph, KeptGraph, can_be_kept, keeper, keeping
+from tvm_stitch.dynamo.kept import (
+    CompiledGraph,
+    KeptGraph,
+    can_be_kept,
+    keeper,
+    keeping,
+    name_of_met,
+)
 from tvm_stitch.dynamo.machine import Machine, target_of
 from tvm_stitch.dynamo.machines import Known, Machines
 from tvm_stitch.dynamo.part import Interface, Part, forward_of
@@ -63,6 +70,10 @@ _REDUCE_OVERHEAD = "reduce-overhead"
 # TVM keeps state of the whole process while it builds and legalises functions. PyTorch compiles one
 # graph at a time, but backward graphs in threads of autograd's.
 _COMPILING = threading.RLock()
+
+
+# What a call of a model's becomes at least, once AOTAutograd has traced it.
+OPERATORS_OF_A_CALL = 2
 
 
 class TorchWarning(UserWarning):
@@ -107,7 +118,7 @@ class GraphCompiler:
         self.settings = with_tf32(self.settings)
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
-        self._machines = Machines(self.settings)
+        self._machines = Machines(self.settings, self._is_for_gpu)
         self._expected: dict[str | None, Divided] = {}  # by what they were before
 
     @property
@@ -143,7 +154,10 @@ class GraphCompiler:
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
         )
-        return trace() if store is None else self._kept(graph, device, store, trace)
+        if store is not None:
+            return self._kept(graph, device, store, trace)
+        self._machines.expect(graph, OPERATORS_OF_A_CALL)
+        return trace()
 
     def _store(self) -> Store | None:
         """Where compiled graphs are kept; None where they are not."""
@@ -169,12 +183,17 @@ class GraphCompiler:
             taken_up.append(log)
             return kept.taken_up(store, partial(self._failed, log))
 
+        met = name_of_met(graph, compiled_by)
+        if store.file(met) is None:
+            self._machines.expect(graph, OPERATORS_OF_A_CALL)
         with keeping(graph, compiled_by, store, take_up):
             function = trace()
         if len(self.log.graphs) == compiled:  # all of it was kept
             self.log.graphs.extend(taken_up)
             if records is not None:
                 records.warn()
+        else:
+            store.write(met, b"")
         return function
 
     def _compiled_by(self, target: tvm.target.Target, records: Records | None) -> str:
@@ -213,8 +232,7 @@ class GraphCompiler:
 
         What forward keeps for backward lies as its graph says, so that layouts are chosen before.
         """
-        if self._is_for_gpu:
-            self._machines.expect(joint)
+        self._machines.expect(joint)
         try:
             without_known_indices(joint.graph)
             if self._lays_out(device):
@@ -240,8 +258,7 @@ class GraphCompiler:
         inputs: Sequence[Any],
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
-        if self._is_for_gpu:
-            self._machines.expect(graph)
+        self._machines.expect(graph)
         with _COMPILING, shared_work(), few_collections():
             if graphs is None:
                 return self._compiled(device, kind, graph)

@@ -55,14 +55,19 @@ class Known:
 class Machines:
     """Those of parts that are compiled by the same settings."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, by_others: bool = True) -> None:
+        self._settings, self._by_others = settings, by_others
         self._ahead = Ahead()
         self.found: dict[Any, Machine] = {}
 
-    def expect(self, graph: fx.GraphModule) -> None:
-        """Start what will lower some of a graph's parts, while the graph is split into them."""
-        begin(sum(node.op == "call_function" for node in graph.graph.nodes))
+    def expect(self, graph: fx.GraphModule, operators: int = 1) -> None:
+        """Start what will lower some of a graph's parts, before the graph is split into them.
+
+        Each of its calls becomes so many operators.
+        """
+        calls = [node for node in graph.graph.nodes if node.op in ("call_function", "call_method")]
+        if self._by_others:
+            begin(operators * len(calls))
 
     @property
     def have_idle_processes(self) -> bool:
