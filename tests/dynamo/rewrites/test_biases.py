@@ -10,6 +10,7 @@ from training_steps import trained  # noqa: E402
 
 from tvm_stitch.dynamo import backend  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites import in_order  # noqa: E402
 from tvm_stitch.dynamo.rewrites.biases import CONVOLUTION, with_biases_apart  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.library import locate  # noqa: E402
@@ -36,7 +37,8 @@ def kept(monkeypatch):
             for node in graph.find_nodes(op="call_function", target=CONVOLUTION)
         )
 
-    monkeypatch.setattr(backend, "with_biases_apart", apart)
+    for module in (backend, in_order):  # of training, and of inference
+        monkeypatch.setattr(module, "with_biases_apart", apart)
     return seen
 
 

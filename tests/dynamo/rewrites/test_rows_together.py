@@ -50,7 +50,7 @@ def compiled(model, *inputs, dynamic=False):
         return found
 
     with pytest.MonkeyPatch.context() as patched, torch.no_grad():
-        patched.setattr("tvm_stitch.dynamo.backend.with_rows_together", kept)
+        patched.setattr("tvm_stitch.dynamo.rewrites.in_order.with_rows_together", kept)
         run = torch.compile(
             model, backend=GraphCompiler(Settings(device=LLVM)), dynamic=dynamic, fullgraph=True
         )
