@@ -119,7 +119,8 @@ class GraphCompiler:
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
         self._machines = Machines(self.settings, self._is_for_gpu)
-        self._expected: dict[str | None, Divided] = {}  # by what they were before
+        # Graphs that were divided ahead, by what they were before, and what is known of parts.
+        self._expected: dict[str | None, tuple[Divided, dict[str, Known]]] = {}
 
     @property
     def machines(self) -> dict[Any, Machine]:
@@ -272,10 +273,11 @@ class GraphCompiler:
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         is_in_time, log = in_time(self.settings.stitching), self.log.begin(kind)
         expected = self._expected.pop(described(graph), None) if self._expected else None
-        found = expected or self._divided(device, kind, graph)
+        found, known = expected or (self._divided(device, kind, graph), {})
         graph, over = found.graph, found.over
         log.left.update(found.left)
-        known = self._machines.lowered_together(found.parts, over) if self._is_for_gpu else {}
+        if self._is_for_gpu:
+            known = self._machines.lowered_together(found.parts, over, known)
         for name, part in found.parts.items():
             compiled = self._part(log, part, over.get(name, {}), known.get(name))
             setattr(graph, name, compiled)
@@ -305,8 +307,8 @@ class GraphCompiler:
             return
         with _COMPILING, suppress(Exception):  # what fails fails again when it is compiled
             found = self._divided(device, BACKWARD, copied(graph))
-            self._machines.lower_ahead(found.parts, found.over)
-            self._expected[description] = found
+            known = self._machines.lower_ahead(found.parts, found.over)
+            self._expected[description] = found, known
 
     @property
     def _is_for_gpu(self) -> bool:

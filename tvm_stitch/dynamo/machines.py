@@ -74,11 +74,12 @@ class Machines:
         """Whether others could lower what nobody waits for yet."""
         return are_idle()
 
-    def lower_ahead(self, parts: Parts, over: Over) -> None:
-        """Have others lower a graph's parts, for which somebody may ask."""
-        known = self._known(parts, over).values()
+    def lower_ahead(self, parts: Parts, over: Over) -> dict[str, Known]:
+        """A graph's parts by their names, which others lower: somebody may ask for them."""
+        known = self._known(parts, over)
         with without_folding():
-            self._ahead.ask(self._lowerings(known), can_wait=True)
+            self._ahead.ask(self._lowerings(known.values()), can_wait=True)
+        return known
 
     def of(self, part: Known) -> Machine:
         """What runs a part, which another process may have lowered."""
@@ -88,12 +89,15 @@ class Machines:
             self.found[key] = machine_for(*given, partial(self._ahead.lowered, key))
         return self.found[key]
 
-    def lowered_together(self, parts: Parts, over: Over) -> dict[str, Known]:
+    def lowered_together(
+        self, parts: Parts, over: Over, known: dict[str, Known]
+    ) -> dict[str, Known]:
         """A graph's parts by their names, whose machines are made while others lower some.
 
-        What fails of a part fails again where somebody asks for it.
+        Some may be known. What fails of a part fails again where somebody asks for it.
         """
-        known = self._known(parts, over) if len(parts) > 1 else {}
+        if not known and len(parts) > 1:
+            known = self._known(parts, over)
         left = self._lowerings(known.values())
         new = {part.key: part for part in known.values()}
         with without_folding():
