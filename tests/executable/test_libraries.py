@@ -147,6 +147,14 @@ def test_nobody_is_asked_who_is_not_ready(lowered, store, here, monkeypatch):
     assert len(here) == 3
 
 
+def test_without_a_linker_nobody_is_asked_for_what_cannot_be_kept(
+    lowered, store, forks, here, monkeypatch
+):
+    monkeypatch.setenv("TVM_STITCH_CXX", "no-such-compiler")
+    assert right(link.linked_later(lowered, LLVM, store)())
+    assert len(here) == 3 and not forks.asked
+
+
 def test_without_a_store_there_is_one_library(lowered, forks, here):
     linking = link.linked_later(lowered, LLVM, None)
     assert right(linking()) and linking.kept is None

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,6 +40,13 @@ def compiler() -> str:
             "or let TVM_STITCH_CXX name it"
         )
     return found
+
+
+def has_compiler() -> bool:
+    """Whether there is one."""
+    with suppress(CompilerMissing):
+        return bool(compiler())
+    return False
 
 
 def built(

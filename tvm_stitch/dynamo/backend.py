@@ -67,13 +67,11 @@ from tvm_stitch.workarounds.few_collections import few_collections
 
 _DEFAULT_MODES = (None, "default")
 _REDUCE_OVERHEAD = "reduce-overhead"
+# What a call of a model's becomes at least, once AOTAutograd has traced it.
+OPERATORS_OF_A_CALL = 2
 # TVM keeps state of the whole process while it builds and legalises functions. PyTorch compiles one
 # graph at a time, but backward graphs in threads of autograd's.
 _COMPILING = threading.RLock()
-
-
-# What a call of a model's becomes at least, once AOTAutograd has traced it.
-OPERATORS_OF_A_CALL = 2
 
 
 class TorchWarning(UserWarning):

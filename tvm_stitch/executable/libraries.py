@@ -18,6 +18,7 @@ from typing import Any
 import tvm
 
 from tvm_stitch import timing
+from tvm_stitch.cache.objects import has_compiler
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda, shared_object
 from tvm_stitch.executable.compiler import compiler_of, is_split
@@ -165,8 +166,8 @@ class _Making:
         return None if kept is None else lambda: kept
 
     def by_others(self, group: _Group) -> Wait | None:
-        """Have another process make a library; None if there is none for it."""
-        if self.settings is None or not FORKS.is_ready:
+        """Have another process make a library; None if there is none, or it could not keep it."""
+        if self.settings is None or not FORKS.is_ready or not has_compiler():
             return None
         work = Work(
             group.name,

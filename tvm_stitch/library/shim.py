@@ -19,7 +19,7 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi import libinfo
 
-from tvm_stitch.cache.objects import Refusal, built, compiled_apart, compiler
+from tvm_stitch.cache.objects import Refusal, built, compiled_apart, has_compiler
 from tvm_stitch.errors import StitchError
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, Library, find
 
@@ -111,7 +111,7 @@ def _begun() -> Future[Path]:
 
 def begin() -> None:
     """Start the compiler, for somebody who will ask; waits for nothing and says nothing."""
-    if any(find(library) for library in OPENS.values()) and not _fails_at_once():
+    if any(find(library) for library in OPENS.values()) and has_compiler():
         _begun()
 
 
@@ -144,7 +144,7 @@ def unusable(library: Library) -> str | None:
         return found[library.title]
     if find(library) is None:
         return library.missing
-    if _is_assumed.get() and not _fails_at_once() and not _begun().done():
+    if _is_assumed.get() and has_compiler() and not _begun().done():
         return None
     return failure()
 
@@ -161,14 +161,6 @@ def failure() -> str | None:
     except StitchError as error:
         return str(error)
     return None
-
-
-def _fails_at_once() -> bool:
-    try:
-        compiler()
-    except StitchError:
-        return True
-    return False
 
 
 def register() -> None:
