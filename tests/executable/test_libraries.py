@@ -116,6 +116,14 @@ def test_what_runs_from_the_store_can_be_exported(lowered, store, forks, here, t
     assert len(here) == 1
 
 
+def test_what_is_to_be_exported_is_compiled_for_that_alone(lowered, store, forks, here, tmp_path):
+    with LLVM, link.to_be_exported():
+        executable = link.linked(lowered, LLVM, store)
+    executable.export_library(str(tmp_path / "exported.so"))
+    assert right(tvm.runtime.load_module(str(tmp_path / "exported.so")))
+    assert len(here) == 1 and not forks.asked
+
+
 def test_what_others_leave_is_made_here(lowered, store, forks, here, monkeypatch):
     monkeypatch.setattr(libraries, "made_there", forked.wrong_given)
     assert right(link.linked_later(lowered, LLVM, store)())

@@ -24,6 +24,7 @@ import tvm_stitch
 from tvm_stitch.cache import cli as cache_cli
 from tvm_stitch.commands.terminal import coloured, stages_shown
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
+from tvm_stitch.executable.link import to_be_exported
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
 from tvm_stitch.profiling import cli as profiling_cli
@@ -267,7 +268,8 @@ def _compiled(
     mod: tvm.IRModule, target: tvm.target.Target, options: argparse.Namespace
 ) -> tvm.relax.VMExecutable:
     try:
-        return tvm_stitch.compile(mod, target, Options(dump=options.dump), options.database)
+        with to_be_exported():
+            return tvm_stitch.compile(mod, target, Options(dump=options.dump), options.database)
     except StitchError:
         raise
     except Exception as error:

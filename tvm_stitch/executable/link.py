@@ -7,7 +7,9 @@ them. Follows tvm.relax.build and tvm.tirx.build of the one TVM that this packag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +25,8 @@ from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
 from tvm_stitch.library import addons as shim_addons
 from tvm_stitch.library import shim
 from tvm_stitch.processes.pass_settings import PassSettings
+
+_is_to_be_exported: ContextVar[bool] = ContextVar("is_to_be_exported", default=False)
 
 
 class Executable(relax.VMExecutable):
@@ -72,12 +76,23 @@ class Linking:
         return self.executable()
 
 
+@contextmanager
+def to_be_exported() -> Iterator[None]:
+    """What is linked within will be exported, and not run: it is compiled for that alone."""
+    token = _is_to_be_exported.set(True)
+    try:
+        yield
+    finally:
+        _is_to_be_exported.reset(token)
+
+
 def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Executable:
     """The executable of a lowered module: it runs what a store has, and can be exported."""
     settings = PassSettings.now()
     scope = tvm.target.Target.current(allow_none=True)
     # Libraries are made for the target in scope.
-    if settings is None or scope is None or not can_be_kept(target, store):
+    runs_kept = settings is not None and scope is not None and can_be_kept(target, store)
+    if settings is None or not runs_kept or _is_to_be_exported.get():
         return _linking(mod, target, whole, store)()
 
     def exportable() -> Any:
