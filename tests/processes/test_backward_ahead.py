@@ -80,6 +80,17 @@ def _another(graph):
     return graph
 
 
+def test_sizes_that_change_are_no_other_matter(seen):
+    compiler, module = GraphCompiler(Settings(LLVM)), model()
+    function = torch.compile(module, backend=compiler, dynamic=True)
+    for rows in (5, 9):
+        x = torch.randn(rows, 31)
+        found = gradients(function, module, x)
+        torch.testing.assert_close(found, gradients(module, module, x))
+    assert [each for each in seen if "divided" in each] == ["divided backward", "divided forward"]
+    assert all(part.stitched for part in compiler.log.report().parts)
+
+
 def test_what_fails_ahead_is_compiled_when_it_is_wanted(seen, monkeypatch):
     def fails(_self, _parts, _over):
         raise RuntimeError("no process")
