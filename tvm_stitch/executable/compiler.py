@@ -37,25 +37,27 @@ def compiler_of(
     target: tvm.target.Target,
     store: Store | None,
     splits: bool = False,
+    beside: bool = False,
 ) -> Compile:
     """Lowers parts of a module now; what it returns compiles the kernels of each as one unit.
 
-    Or, if it splits them, as many units as there are cores: for who compiles nothing beside.
+    Or, if it splits them, as many units as there are cores. Units that are compiled beside others,
+    or beside what somebody else compiles, have processes of their own.
     """
     (host, *_), hosts, devices = zip(*(_lowered(part, target) for part in parts), strict=True)
     functions = {var: function for mod in hosts for var, function in mod.functions_items()}
     host_mod = tvm.IRModule(functions, attrs=hosts[0].attrs)
     kernels = [(each, mod) for found in devices for each, mod in found.items() if mod.functions]
-    return _compiler(host, host_mod, kernels, store, splits)
+    return _compiler(host, host_mod, kernels, store, splits, beside)
 
 
 def _lowered(
     tir: tvm.IRModule, target: tvm.target.Target
 ) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
     """The host's target and code, and the kernels by theirs."""
-    stitched = {symbol_of(var, func) for var, func in tir.functions_items() if is_emitted(func)}
-    exact = {symbol_of(v, f) for v, f in tir.functions_items() if f.attrs and allocates_exactly(f)}
-    checked = {symbol_of(v, f) for v, f in tir.functions_items() if CHECKED_ATTRIBUTE in f.attrs}
+    stitched = {_symbol(var, func) for var, func in tir.functions_items() if is_emitted(func)}
+    exact = {_symbol(v, f) for v, f in tir.functions_items() if f.attrs and allocates_exactly(f)}
+    checked = {_symbol(v, f) for v, f in tir.functions_items() if CHECKED_ATTRIBUTE in f.attrs}
     host, host_mod, devices = lowered(tir, target, stitched, exact, checked)
     shared = _sharing(tir)
     return host, host_mod, {each: _without_restrict(mod, shared) for each, mod in devices.items()}
@@ -64,13 +66,13 @@ def _lowered(
 def _sharing(tir: tvm.IRModule) -> set[str]:
     """The functions whose tensors may be in the same memory, as they say."""
     return {
-        symbol_of(var, function)
+        _symbol(var, function)
         for var, function in tir.functions_items()
         if function.attrs and not function.attrs.get(NO_ALIAS_ATTRIBUTE, True)
     }
 
 
-def symbol_of(var: tvm.ir.GlobalVar, function: tirx.PrimFunc) -> str:
+def _symbol(var: tvm.ir.GlobalVar, function: tirx.PrimFunc) -> str:
     """The name of a function, by which its kernels are called as well."""
     return str((function.attrs or {}).get("global_symbol", var.name_hint))
 
@@ -92,6 +94,7 @@ def _compiler(
     devices: Sequence[tuple[tvm.target.Target, tvm.IRModule]],
     store: Store | None,
     splits: bool,
+    beside: bool,
 ) -> Compile:
     """Compiles host code that imports the kernels, with the settings of now, in any thread.
 
@@ -123,8 +126,7 @@ def _compiler(
                 for target, mod in devices
                 for part in (_units(target, mod, cores, built) if splits else [mod])
             ]
-            # A fork has one core, and is a process beside others itself.
-            processes = PROCESSES if cores > 1 and (len(parts) > 1 or not splits) else None
+            processes = PROCESSES if beside or len(parts) > 1 else None
             waiting = [pool.submit(built, mod, target, processes) for target, mod in parts]
             for number, _ in enumerate(as_completed(waiting)):
                 timing.step(timing.COMPILING, number + 1, len(waiting))

@@ -85,7 +85,7 @@ def begun(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> 
         groups = making.groups(tir)
         waits = {group.name: making.found(group) or making.by_others(group) for group in groups}
         here = [group for group in groups if waits[group.name] is None]
-        lowered = (making.here(group.name, group.module) for group in here)
+        lowered = (making.here(group.name, group.module, len(here) > 1) for group in here)
         for group, made in zip(here, _in_threads(lowered), strict=True):
             waits[group.name] = made.result
     return Libraries(lambda: [_waited(wait) for wait in waits.values() if wait], tuple(waits))
@@ -187,10 +187,10 @@ class _Making:
 
         return wait
 
-    def here(self, name: str, module: tvm.IRModule) -> Wait:
-        """Lower a library's functions, for who compiles them."""
+    def here(self, name: str, module: tvm.IRModule, beside: bool = False) -> Wait:
+        """Lower a library's functions, for who compiles them, beside others or not."""
         with timing.stage(timing.LOWERING):
-            compile_ = compiler_of([module], self.target, self.store)
+            compile_ = compiler_of([module], self.target, self.store, beside=beside)
         return partial(shared_object.made, name, compile_, self.store)
 
     def _after_all(self, group: _Group) -> Any:
