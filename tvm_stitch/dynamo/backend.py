@@ -34,7 +34,7 @@ from tvm_stitch.dynamo.kept import (
     can_be_kept,
     keeper,
     keeping,
-    name_of_met,
+    name_of_known,
 )
 from tvm_stitch.dynamo.machine import Machine, target_of
 from tvm_stitch.dynamo.machines import Known, Machines
@@ -182,8 +182,8 @@ class GraphCompiler:
             taken_up.append(log)
             return kept.taken_up(store, partial(self._failed, log))
 
-        met = name_of_met(graph, compiled_by)
-        if store.file(met) is None:
+        known = name_of_known(graph, compiled_by)
+        if store.file(known) is None:
             self._machines.expect(graph, OPERATORS_OF_A_CALL)
         with keeping(graph, compiled_by, store, take_up):
             function = trace()
@@ -192,7 +192,7 @@ class GraphCompiler:
             if records is not None:
                 records.warn()
         else:
-            store.write(met, b"")
+            store.write(known, b"")
         return function
 
     def _compiled_by(self, target: tvm.target.Target, records: Records | None) -> str:

@@ -34,7 +34,7 @@ from tvm_stitch.dynamo.part import Interface, Part
 from tvm_stitch.dynamo.report import GraphLog
 from tvm_stitch.stages.stage import Refused
 
-KIND, KIND_OF_MET = "graphs", "met"
+KIND, KNOWN_KIND = "graphs", "known-graphs"
 # The attribute of a graph of dynamo's that says what it is compiled by.
 _COMPILED_BY = "_tvm_stitch_compiled_by"
 # Constants of a graph may have so many bytes together.
@@ -75,13 +75,13 @@ def keeping(
         _at_work.reset(token)
 
 
-def name_of_met(graph: fx.GraphModule, compiled_by: str) -> str:
+def name_of_known(graph: fx.GraphModule, compiled_by: str) -> str:
     """What a store has, empty, of a graph that some process has compiled: it may be kept.
 
     Whether it is AOTAutograd alone knows, once it looks, and says nothing if it is not.
     """
     text = f"{compiled_by}\n{graph.code}"
-    return f"{KIND_OF_MET}/{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"{KNOWN_KIND}/{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def keeper(compiler: Callable[..., Any]) -> Any:
