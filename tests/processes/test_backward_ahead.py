@@ -6,9 +6,11 @@ torch = pytest.importorskip("torch")
 
 from tvm_stitch.dynamo import backend  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.kept import can_be_kept  # noqa: E402
 from tvm_stitch.dynamo.machines import Machines  # noqa: E402
 from tvm_stitch.dynamo.rewrites.in_order import copied, described  # noqa: E402
 from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
+from tvm_stitch.options import Options  # noqa: E402
 
 nn = torch.nn
 
@@ -89,6 +91,19 @@ def test_sizes_that_change_are_no_other_matter(seen):
         torch.testing.assert_close(found, gradients(module, module, x))
     assert [each for each in seen if "divided" in each] == ["divided backward", "divided forward"]
     assert all(part.stitched for part in compiler.log.report().parts)
+
+
+@pytest.mark.skipif(not can_be_kept(), reason="this release of PyTorch keeps no graphs")
+def test_later_processes_take_it_up(seen, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
+    module, x = model(), torch.randn(5, 31)
+    for _ in range(2):
+        torch._dynamo.reset()
+        compiler = GraphCompiler(Settings(LLVM, stitching=Options(cache=tmp_path / "ours")))
+        found = gradients(torch.compile(module, backend=compiler), module, x)
+        torch.testing.assert_close(found, gradients(module, module, x))
+        assert [part.graph for part in compiler.log.report().parts] == ["forward 0", "backward 0"]
+    assert [each for each in seen if "divided" in each] == ["divided backward", "divided forward"]
 
 
 def test_what_fails_ahead_is_compiled_when_it_is_wanted(seen, monkeypatch):
