@@ -76,7 +76,9 @@ def test_parts_come_out_the_same(asked):
         assert ahead.lowered("small") is None  # an answer is given once
 
 
-@pytest.mark.parametrize("why", ["not ready", "dead", "wrong", "weights", "dumped", "timed"])
+@pytest.mark.parametrize(
+    "why", ["not ready", "dead", "wrong", "weights", "dumped", "timed", "cut short"]
+)
 def test_what_others_do_not_lower_is_lowered_here(forks, asked, monkeypatch, tmp_path, why):
     options = OFF
     if why == "not ready":
@@ -89,8 +91,10 @@ def test_what_others_do_not_lower_is_lowered_here(forks, asked, monkeypatch, tmp
         monkeypatch.setattr(modules, "MOST_CONSTANTS", -1)
     elif why == "dumped":
         options = Options(cache="off", dump=tmp_path)
-    else:
+    elif why == "timed":
         options = Options(cache="off", measure=True)
+    else:
+        options = Options(cache="off", time_limit_s=0.001)
     _, wanted = parts(options)
     ahead = Ahead()
     ahead.ask(wanted)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import tvm
 
 from tvm_stitch import timing
+from tvm_stitch.cache.once import in_time
 from tvm_stitch.device import Device, device_of, told
 from tvm_stitch.dump.folder import wanted
 from tvm_stitch.dynamo.lowering.lowering import Lowering
@@ -108,10 +109,13 @@ def begin(count: int) -> None:
         FORKS.begin()
 
 
-def lowered_there(work: Work) -> str:
-    """In another process: the lowered module as text."""
+def lowered_there(work: Work) -> str | None:
+    """In another process: the lowered module as text; None if planning may have been cut short,
+    which whoever waits for it has to know."""
+    is_in_time = in_time(work.lowering.options)
     with shim.told(work.libraries), told(work.device), work.settings.context():
-        return tvm.ir.save_json(work.lowering(module_of(work.module)))
+        text = tvm.ir.save_json(work.lowering(module_of(work.module)))
+    return text if is_in_time() else None
 
 
 def _is_plain(lowering: Lowering) -> bool:
