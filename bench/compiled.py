@@ -52,11 +52,13 @@ def _compile(name: str, small: bool, folder: Path) -> Compiled:
     import tvm_stitch
     from bench.cases import find
     from bench.importing import to_relax_by_shape
+    from tvm_stitch.executable.link import to_be_exported
     from tvm_stitch.target import cuda_target
 
     try:
         module = to_relax_by_shape(find(name).workload(small))
-        executable = tvm_stitch.compile(module, cuda_target("cuda"))
+        with to_be_exported():
+            executable = tvm_stitch.compile(module, cuda_target("cuda"))
         executable.export_library(str(library(folder, name)))
         return Compiled(name, _kernels(executable.mod))
     except Exception as error:

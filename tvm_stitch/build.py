@@ -64,8 +64,6 @@ _BEGINS = {
 # How threads may hold a row to which indices send updates, as long as it is.
 ROW_SCHEMES = {"local", "warp", "regional"}
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
-# Of a module that several processes may plan and compile: it takes a second until they are there.
-LEAST_OPERATORS = 150
 _CUDA_GRAPH = "relax.backend.use_cuda_graph"
 
 
@@ -220,8 +218,7 @@ def pipeline(
     records = None if database is None else Records.open(database, device_of(cuda))
 
     def lower(mod: tvm.IRModule) -> tvm.IRModule:
-        if operators(mod) >= LEAST_OPERATORS:
-            FORKS.begin()
+        FORKS.begin_for(operators(mod))
         passes = [
             *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),

@@ -62,15 +62,8 @@ def server():
 @pytest.fixture
 def forks(server, monkeypatch):
     """A server that is ready; its list says what it was asked."""
-    asked, ask = [], Forks.ask
-
-    def asking(self, function, *given, **named):
-        asked.append(given[0].name)
-        return ask(self, function, *given, **named)
-
-    monkeypatch.setattr(Forks, "ask", asking)
     monkeypatch.setattr(libraries, "FORKS", server)
-    server.asked = asked
+    server.asked = forked.heard(monkeypatch)
     return server
 
 
@@ -125,7 +118,7 @@ def test_what_is_to_be_exported_is_compiled_for_that_alone(lowered, store, forks
 
 
 def test_what_others_leave_is_made_here(lowered, store, forks, here, monkeypatch):
-    monkeypatch.setattr(libraries, "made_there", forked.wrong_given)
+    monkeypatch.setattr(libraries, "made_there", forked.wrong)
     assert right(link.linked_later(lowered, LLVM, store)())
     assert len(here) == len(forks.asked) == 3
 
@@ -177,7 +170,7 @@ def test_one_that_is_gone_is_made_again_alone(lowered, store, forks, here):
     assert kept.linked(store) is None
     forks.asked.clear()
     assert right(link.linked_later(lowered, LLVM, store)())
-    assert forks.asked == [kept.libraries[1]]
+    assert [work.name for _, work in forks.asked] == [kept.libraries[1]]
 
 
 def test_errors_reach_who_waits(lowered, store, monkeypatch):

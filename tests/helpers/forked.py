@@ -37,6 +37,18 @@ def wait_for(forks: Forks) -> None:
         time.sleep(0.05)
 
 
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What is asked from now on: functions and what they are given."""
+    asked, ask = [], Forks.ask
+
+    def asking(self, function, *given, **named):
+        asked.append((function, *given))
+        return ask(self, function, *given, **named)
+
+    monkeypatch.setattr(Forks, "ask", asking)
+    return asked
+
+
 def pid_of(forks: Forks) -> int:
     """The server's process."""
     return forks._process._process.pid
@@ -74,16 +86,12 @@ def warned() -> int:
     return 1
 
 
-def wrong() -> None:
+def wrong(*_given: object) -> None:
     raise ValueError("wrong")
 
 
 def dead() -> None:
     os._exit(3)
-
-
-def wrong_given(_given: object) -> None:
-    raise ValueError("wrong")
 
 
 def sum_of_doubled(numbers: list[int]) -> int:

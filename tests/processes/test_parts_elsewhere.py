@@ -36,26 +36,16 @@ PARTS = {"small": chain(1), "large": chain(3), "middle": chain(2)}
 def forks():
     with forked.two_jobs() as patched:
         patched.setattr(room, "LEAST_OF_PART", 1)
-        patched.setattr(room, "LEAST_OPERATORS", 1)
-        found = Forks()
+        found = forked.ready()
         patched.setattr(room, "FORKS", found)
-        room.begin(1)
-        forked.wait_for(found)
         yield found
         found.end()
 
 
 @pytest.fixture
 def asked(forks, monkeypatch):
-    """The functions that others were asked for."""
-    functions, ask = [], Forks.ask
-
-    def asking(self, function, *given, **named):
-        functions.append(function)
-        return ask(self, function, *given, **named)
-
-    monkeypatch.setattr(Forks, "ask", asking)
-    return functions
+    """What others were asked for."""
+    return forked.heard(monkeypatch)
 
 
 def parts(options=OFF, database=None, over=()):

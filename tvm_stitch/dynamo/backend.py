@@ -40,12 +40,14 @@ from tvm_stitch.dynamo.machine import Machine, target_of
 from tvm_stitch.dynamo.machines import Known, Machines
 from tvm_stitch.dynamo.part import Interface, Part, forward_of
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport, said, shown
-from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
-from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
-from tvm_stitch.dynamo.rewrites.in_order import Divided, Division, copied, described, divided
-from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
-from tvm_stitch.dynamo.rewrites.pooled import with_offsets
-from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
+from tvm_stitch.dynamo.rewrites.in_order import (
+    Divided,
+    Division,
+    copied,
+    described,
+    divided,
+    rewrite_joint,
+)
 from tvm_stitch.dynamo.rewrites.untraced.attention import (
     with_fused_masks,
     with_single_queries_written_out,
@@ -57,7 +59,6 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
-from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
 from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
@@ -233,19 +234,11 @@ class GraphCompiler:
         """
         self._machines.expect(joint)
         try:
-            without_known_indices(joint.graph)
-            if self._lays_out(device):
-                joint.graph = with_channels_last(joint.graph, TRAINED)
-            with_offsets(joint.graph)
-            support = self._support(device, BACKWARD)
-            with_bags_written_out(joint.graph, support.accepts)
-            with_shapes_alone(joint.graph, support.accepts)
-            self._take_biases(joint.graph, support)
+            rewrite_joint(joint, self._support(device, BACKWARD), self._division(device))
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
-        if self._is_for_gpu:
-            self._expect(device, backward)
+        self._expect(device, backward)
         return forward, backward
 
     def compile_graph(
@@ -270,12 +263,12 @@ class GraphCompiler:
 
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         is_in_time, log = in_time(self.settings.stitching), self.log.begin(kind)
-        expected = self._expected.pop(described(graph), None) if self._expected else None
+        may_be_expected = kind == BACKWARD and self._expected
+        expected = self._expected.pop(described(graph), None) if may_be_expected else None
         found, known = expected or (self._divided(device, kind, graph), {})
         graph, over = found.graph, found.over
         log.left.update(found.left)
-        if self._is_for_gpu:
-            known = self._machines.lowered_together(found.parts, over, known)
+        known = self._machines.lowered_together(found.parts, over, known)
         for name, part in found.parts.items():
             compiled = self._part(log, part, over.get(name, {}), known.get(name))
             setattr(graph, name, compiled)
@@ -294,14 +287,16 @@ class GraphCompiler:
         return CompiledGraph(forward_of(graph), keep)
 
     def _divided(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Divided:
+        return divided(graph, kind, self._support(device, kind), self._division(device))
+
+    def _division(self, device: torch.device) -> Division:
         is_stitched = self.settings.device != LLVM
-        how = Division(self._lays_out(device), is_stitched, self.settings.smallest_part)
-        return divided(graph, kind, self._support(device, kind), how)
+        return Division(self._lays_out(device), is_stitched, self.settings.smallest_part)
 
     def _expect(self, device: torch.device, graph: fx.GraphModule) -> None:
         """Have other processes lower what they can of a backward graph that is compiled later."""
-        description = described(graph)
-        if description is None or not self._machines.have_idle_processes:
+        description = described(graph) if self._machines.have_idle_processes else None
+        if description is None:
             return
         with _COMPILING, suppress(Exception):  # what fails fails again when it is compiled
             found = self._divided(device, BACKWARD, copied(graph))
@@ -324,11 +319,6 @@ class GraphCompiler:
     def _lays_out(self, device: torch.device) -> bool:
         """Whether convolutions are faster with channels last, PyTorch's own or a part's."""
         return device.type == CUDA or bool(self._libraries().convolutions)
-
-    def _take_biases(self, graph: fx.Graph, support: Support) -> None:
-        """Biases of PyTorch's convolutions become ours; on CPUs its kernels add them themselves."""
-        if self.settings.device != LLVM:
-            with_biases_apart(graph, support.accepts)
 
     def _part(
         self,

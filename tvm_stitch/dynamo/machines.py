@@ -17,13 +17,14 @@ import tvm_ffi
 from torch import fx
 
 from tvm_stitch.build import without_folding
-from tvm_stitch.dynamo.lowering.ahead import Ahead, ToLower, are_idle, begin, size
+from tvm_stitch.dynamo.lowering.ahead import Ahead, ToLower, are_idle, size
 from tvm_stitch.dynamo.machine import Machine, Results, lowering_of, machine_for
 from tvm_stitch.dynamo.part import results_of
 from tvm_stitch.dynamo.parts import device_of
 from tvm_stitch.dynamo.settings import Settings
 from tvm_stitch.frontend.torch import convert
 from tvm_stitch.frontend.torch.convert import Converted
+from tvm_stitch.processes.forks import FORKS
 
 Parts = Mapping[str, fx.GraphModule]
 Over = Mapping[str, Mapping[int, int]]
@@ -65,14 +66,14 @@ class Machines:
 
         Each of its calls becomes so many operators.
         """
-        calls = [node for node in graph.graph.nodes if node.op in ("call_function", "call_method")]
         if self._by_others:
-            begin(operators * len(calls))
+            called = (node.op in ("call_function", "call_method") for node in graph.graph.nodes)
+            FORKS.begin_for(operators * sum(called))
 
     @property
     def have_idle_processes(self) -> bool:
         """Whether others could lower what nobody waits for yet."""
-        return are_idle()
+        return self._by_others and are_idle()
 
     def lower_ahead(self, parts: Parts, over: Over) -> dict[str, Known]:
         """A graph's parts by their names, which others lower: somebody may ask for them."""
@@ -96,6 +97,8 @@ class Machines:
 
         Some may be known. What fails of a part fails again where somebody asks for it.
         """
+        if not self._by_others:
+            return known
         if not known and len(parts) > 1:
             known = self._known(parts, over)
         left = self._lowerings(known.values())

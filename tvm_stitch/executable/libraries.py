@@ -12,7 +12,7 @@ import ctypes
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import tvm
@@ -62,7 +62,7 @@ class Work:
 def whole(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Libraries:
     """One of all functions, which can be exported: compiled when it is asked for."""
     parts = [tir]
-    is_kept = store is not None and is_split(target)
+    is_kept = can_be_kept(target, store)
     if store is not None and is_kept:  # it has the kernels of libraries that were made
         parts = [group.module for group in _Making.now(target, store).groups(tir)]
     with timing.stage(timing.LOWERING):
@@ -166,19 +166,11 @@ class _Making:
         return None if kept is None else lambda: kept
 
     def by_others(self, group: _Group) -> Wait | None:
-        """Have another process make a library; None if there is none, or it could not keep it."""
-        if self.settings is None or not FORKS.is_ready or not has_compiler():
+        """Have another process make a library; None if there is none for it."""
+        if self.settings is None or self._target_for_others is None:
             return None
-        work = Work(
-            group.name,
-            group.texts,
-            tvm.ir.save_json(self.target),
-            self.settings,
-            self.store,
-            self.depends_on,
-        )
-        if library := cuda.library():
-            FORKS.once(load_compiler, library)
+        target, settings = self._target_for_others, self.settings
+        work = Work(group.name, group.texts, target, settings, self.store, self.depends_on)
         asked = FORKS.ask(made_there, work, can_wait=True)
 
         def wait() -> Any:
@@ -186,6 +178,15 @@ class _Making:
             return self._after_all(group) if kept is None else kept
 
         return wait
+
+    @cached_property
+    def _target_for_others(self) -> str | None:
+        """The target as text, if there are other processes, which could keep what they make."""
+        if not FORKS.is_ready or not has_compiler():
+            return None
+        if library := cuda.library():
+            FORKS.once(load_compiler, library)
+        return tvm.ir.save_json(self.target)
 
     def here(self, name: str, module: tvm.IRModule, beside: bool = False) -> Wait:
         """Lower a library's functions, for who compiles them, beside others or not."""

@@ -33,6 +33,9 @@ _CHUNK, _PIECE = 1 << 20, 1 << 16  # bytes that are read, and written, at a time
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _ASKING = "tvm_stitch.processes.forks"  # by which a fork asks; it knows this module
 
+# What is begun with first: about what is shared, for which whoever shared it waits in all.
+_OF_SHARED, _URGENT, _CAN_WAIT = range(3)
+
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -93,8 +96,7 @@ class ForkServer:
         self._first = _Client(read, write)
         # Forks that there may be before one for what can wait, and for all else, begins.
         self._most = {True: most + more, False: most}
-        # About what is shared first: whoever shares something waits for all of it.
-        self._waiting: tuple[deque[_Question], ...] = deque(), deque(), deque()
+        self._waiting: tuple[deque[_Question], ...] = deque(), deque(), deque()  # by rank
         self._forks: dict[int, _Fork] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(read, selectors.EVENT_READ, self._first)
@@ -129,8 +131,10 @@ class ForkServer:
             return False
         if isinstance(said, Ask):
             client.asked += 1
-            can_wait = said.can_wait or client.can_wait
-            self._waiting[2 if can_wait else said.shared is None].append((client, said))
+            rank = _URGENT if said.shared is None else _OF_SHARED
+            if said.can_wait or client.can_wait:
+                rank = _CAN_WAIT
+            self._waiting[rank].append((client, said))
         elif said.call is None:
             client.shared.pop(said.number, None)
         else:
@@ -142,7 +146,7 @@ class ForkServer:
     def _next(self) -> _Question | None:
         """What a fork may begin with."""
         for rank, waiting in enumerate(self._waiting):
-            can_wait = rank == 2
+            can_wait = rank == _CAN_WAIT
             at_work = [fork for fork in self._forks.values() if not fork.own.asked]
             count = sum(can_wait or not fork.own.can_wait for fork in at_work)
             if waiting and count < self._most[can_wait]:

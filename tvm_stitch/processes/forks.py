@@ -19,6 +19,8 @@ from typing import Any
 from tvm_stitch.processes.fork_server import Ask, Share
 from tvm_stitch.processes.pickled import GONE, JOBS, PickledProcess, Pickles, jobs, jobs_now
 
+# Of a graph that several processes may work on: it takes a second until they are there.
+LEAST_OPERATORS = 150
 _SETTINGS = "TVM_STITCH_"  # what of the environment answers may depend on
 _IMPORTED = "tvm_stitch.build"  # what answers need
 _SERVER = Path(__file__).with_name("fork_server.py")
@@ -58,6 +60,11 @@ class Forks:
                 self._environment, self.most = environment, most
             except GONE:
                 self._cannot_start = True
+
+    def begin_for(self, operators: int) -> None:
+        """The same, for a graph of so many operators, if they are enough to ask about."""
+        if operators >= LEAST_OPERATORS:
+            self.begin()
 
     @property
     def is_ready(self) -> bool:

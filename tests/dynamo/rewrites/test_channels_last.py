@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from training_steps import trained  # noqa: E402
 
-from tvm_stitch.dynamo import backend  # noqa: E402
+from tvm_stitch.dynamo.rewrites import in_order  # noqa: E402
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last  # noqa: E402
 from tvm_stitch.library import locate  # noqa: E402
 
@@ -37,7 +37,7 @@ def laid(monkeypatch):
         seen.append(with_channels_last(graph, *how))
         return seen[-1]
 
-    monkeypatch.setattr(backend, "with_channels_last", kept)
+    monkeypatch.setattr(in_order, "with_channels_last", kept)
     return seen
 
 

@@ -20,6 +20,7 @@ from tvm_stitch.build import pipeline
 from tvm_stitch.plan import planner
 from tvm_stitch.plan.processes import elsewhere, job
 from tvm_stitch.plan.processes.job import Found
+from tvm_stitch.processes import forks as forks_room
 from tvm_stitch.processes import modules, pickled
 from tvm_stitch.processes.forks import Forks
 
@@ -30,7 +31,7 @@ MODULE = FAMILIES["different layers"](120)
 def forks():
     with forked.two_jobs() as patched:
         patched.setattr(elsewhere, "LEAST_SAVED", 1)
-        patched.setattr(build, "LEAST_OPERATORS", 1)
+        patched.setattr(forks_room, "LEAST_OPERATORS", 1)
         found = Forks()
         for room in (elsewhere, build):
             patched.setattr(room, "FORKS", found)
@@ -167,6 +168,6 @@ def test_what_is_explained_is_planned_here(counted):
 def test_small_modules_start_no_server(monkeypatch):
     found = Forks()
     monkeypatch.setattr(build, "FORKS", found)
-    monkeypatch.setattr(build, "LEAST_OPERATORS", 10_000)
+    monkeypatch.setattr(forks_room, "LEAST_OPERATORS", 10_000)
     lowered()
     assert found._process is None

@@ -23,8 +23,8 @@ from tvm_stitch.processes.modules import module_of, operators, text_of
 from tvm_stitch.processes.pass_settings import PassSettings
 from tvm_stitch.processes.pickled import jobs_now
 
-# Operators of a graph that several processes may lower, and of a part that is worth sending.
-LEAST_OPERATORS, LEAST_OF_PART = 150, 10
+# Operators of a part that is worth sending.
+LEAST_OF_PART = 10
 # Cores, of which what nobody waits for takes some.
 LEAST_IDLE = 4
 
@@ -63,9 +63,8 @@ class Ahead:
             libraries = shim.reasons()
         for key in sorted(new, key=lambda key: -size(new[key])):
             work = _work(*new[key], settings, libraries)
-            self._asked[key] = None
-            if work is not None:
-                self._asked[key] = FORKS.ask(lowered_there, work, can_wait=can_wait)
+            asked = None if work is None else FORKS.ask(lowered_there, work, can_wait=can_wait)
+            self._asked[key] = asked
 
     def lowered(self, key: Hashable) -> tvm.IRModule | None:
         """A part as another process has lowered it; None if it is to be lowered here."""
@@ -101,12 +100,6 @@ def _work(
     if text is None or not _is_plain(lowering):
         return None
     return Work(lowering, text, device_of(module_of(lowering.target)), settings, libraries)
-
-
-def begin(count: int) -> None:
-    """Start what lowers parts of a graph of so many operators beside others."""
-    if count >= LEAST_OPERATORS:
-        FORKS.begin()
 
 
 def lowered_there(work: Work) -> str | None:

@@ -1,7 +1,7 @@
-"""A functional graph's rewrites in their order, and the parts that it falls into.
+"""The rewrites of AOTAutograd's graphs in their order, and the parts that they fall into.
 
-In: a graph of AOTAutograd's, and what is ours of it. Out: a graph that calls parts, each of which
-is ours. Must not know what becomes of them.
+In: a graph, and what is ours of it. Out: a joint graph that is rewritten, or a functional graph
+that calls parts, each of which is ours. Must not know what becomes of them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
-from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
+from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
+from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
+from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.support import Support, tensors_of
 from tvm_stitch.frontend.torch import operator_name
@@ -39,7 +41,8 @@ class Division:
     """How graphs are divided.
 
     lays_out: convolutions are faster with channels last.
-    takes_products: biases and widths of products and convolutions are chosen for our kernels.
+    takes_products: biases and widths of products and convolutions are chosen for our kernels; on
+        CPUs PyTorch's add biases themselves.
     smallest: operators of a part, at least.
     """
 
@@ -61,6 +64,18 @@ class Divided:
     over: dict[str, dict[int, int]]
     copies: Copies
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> None:
+    """A graph that does forward and backward, before it falls into the two."""
+    without_known_indices(joint.graph)
+    if how.lays_out:
+        joint.graph = with_channels_last(joint.graph, TRAINED)
+    with_offsets(joint.graph)
+    with_bags_written_out(joint.graph, support.accepts)
+    with_shapes_alone(joint.graph, support.accepts)
+    if how.takes_products:
+        with_biases_apart(joint.graph, support.accepts)
 
 
 def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -> Divided:
