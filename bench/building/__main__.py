@@ -76,7 +76,7 @@ def measured(todo: Todo, seconds: float) -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> int:
     """The program; returns its exit code: 1 where a build failed."""
     parser = argparse.ArgumentParser("bench.building", description=__doc__)
-    parser.add_argument("models", nargs="+", metavar="NAME", help="bert, torch:bert, …")
+    parser.add_argument("models", nargs="+", metavar="NAME", help="bert, torch:bert:step, …")
     parser.add_argument("--systems", default=f"{OURS},{INDUCTOR}", help="default: %(default)s")
     parser.add_argument("--again", default=OURS, help="a second process, too: %(default)s")
     parser.add_argument("--seconds", type=float, default=3600, help="no build begins after these")

@@ -24,7 +24,7 @@ from bench import environment
 TARGET = {"kind": "cuda", "arch": "sm_90a"}
 OURS, INDUCTOR, XLA = "stitch", "inductor", "xla"
 TRACED = "stitch-traced"  # how the benchmarks call it where the package reads the model, too
-TORCH_MODEL = "torch:"
+TORCH_MODEL, STEP = "torch:", ":step"
 IMPORTING, DYNAMO, REST = "importing", "dynamo and AOTAutograd", "the rest"
 # What systems import for themselves: for models of the benchmarks, and for those that dynamo reads.
 IMPORTS = {
@@ -67,23 +67,30 @@ def ready(name: str, system: str) -> Build:
 
 
 def _of_torch_model(name: str, system: str) -> Build:
-    """As torch.compile gets it, in bfloat16."""
+    """As torch.compile gets it, in bfloat16; with its backward pass where a step is asked for."""
     import torch
 
     from bench.torch_models import registry, systems
+    from bench.torch_models.model import leaves
     from bench.torch_models.tries import Try
 
     class Made(Try):
         def exact(self, inputs: Any) -> list[torch.Tensor]:
             return []  # nothing is compared
 
-    given = Made(registry.find(name), "bfloat16", systems.CUDA, False, lambda message: None)
+    model = registry.find(name.removesuffix(STEP))
+    given = Made(model, "bfloat16", systems.CUDA, False, lambda message: None)
     given.prepare()
+    is_step = name.endswith(STEP)
+    given.module.train(is_step)
 
     def run() -> None:
         function = systems.System(system, systems.CUDA).compile(given.module)
-        with torch.no_grad():
-            function(**given.inputs)
+        with torch.set_grad_enabled(is_step):
+            results = function(**given.inputs)
+        if is_step:
+            floating = [each for each in leaves(results) if each.requires_grad]
+            torch.stack([each.float().square().mean() for each in floating]).sum().backward()
         torch.cuda.synchronize()
 
     return Build(BY_DYNAMO if system == OURS else IMPORTS[system], run)

@@ -6,9 +6,14 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+
 from bench.building import __main__ as building
+from bench.building import child
 from bench.building.__main__ import COLD, SECOND, Todo, builds, measured
 from bench.building.table import line, markdown
+from bench.torch_models import registry, tries
+from bench.torch_models.model import Model, Size
 
 
 def row(system, what, seconds, **stages):
@@ -28,6 +33,32 @@ def test_each_model_is_built_with_empty_caches_and_once_more_with_what_was_kept(
 def test_models_of_pytorch_are_not_built_by_xla(tmp_path):
     (todo,) = builds(["torch:bert"], ["stitch", "xla"], [], tmp_path)
     assert todo.system == "stitch"
+
+
+class Square(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return x * self.w, x.sum()
+
+
+@pytest.mark.parametrize("asked", ["square", "square:step"])
+def test_a_step_is_a_forward_and_a_backward_pass(asked, monkeypatch):
+    module, modes = Square(), []
+    model = Model("square", lambda size: module, lambda size: {"x": torch.arange(3.0)}, Size(1),
+                  Size(1))  # fmt: skip
+    monkeypatch.setattr(registry, "find", {"square": model}.__getitem__)
+    monkeypatch.setattr(tries, "CUDA", "not here")
+    monkeypatch.setitem(child.IMPORTS, "eager", ())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: modes.append(module.training))
+    child.ready(f"torch:{asked}", "eager").run()
+    assert modes == [asked == "square:step"]
+    # The mean of three squares: two thirds of what is squared.
+    gradient = None if module.w.grad is None else module.w.grad.tolist()
+    expected = pytest.approx([0.0, 2 / 3, 8 / 3], rel=1e-2)
+    assert gradient == (expected if asked == "square:step" else None)
 
 
 def test_a_build_is_told_with_its_longest_stage_first():
