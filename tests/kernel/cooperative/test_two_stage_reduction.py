@@ -3,6 +3,7 @@
 import pytest
 from tvm import te, topi
 
+from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.cooperative.split_reduction import split
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages
 from tvm_stitch.stages.read_stages import read_stages
@@ -60,3 +61,36 @@ def totals(count):
 @pytest.mark.parametrize("count, joined", [(1, []), (2, [2]), (5, [5])])
 def test_sums_that_are_added_up_are_one_sum(count, joined):
     assert totals(count) == joined
+
+
+def mean(x, rows):
+    return topi.multiply(topi.sum(x, 0, keepdims=True), 1.0 / rows)
+
+
+def variance(x, rows):
+    centre = topi.subtract(x, mean(x, rows))
+    return topi.sqrt(mean(topi.multiply(centre, centre), rows))
+
+
+def shares(x, rows):
+    powers = topi.exp(topi.subtract(x, topi.max(x, 0, keepdims=True)))
+    return topi.divide(powers, topi.sum(powers, 0, keepdims=True))
+
+
+@pytest.mark.parametrize("statistic", [variance, shares])
+def test_rounds_are_those_of_the_set_whatever_was_asked_before(statistic, rows=1024):
+    """Of halves a block has pieces of twice as many columns, and a column as many more partials."""
+
+    def sets():
+        y = te.placeholder((rows, 768), "float16", name="y")
+        stages = stages_of(y, statistic(topi.cast(y, "float32"), rows))
+        return stages, stages[1:]  # of what is cast already in the second one
+
+    def shown(stages):
+        return [*map(str, make_rounds(stages, (stages[-1].output,)))]
+
+    alone = [shown(sets()[number]) for number in range(2)]
+    assert alone[0] != alone[1]
+    for order in [(0, 1), (1, 0)]:
+        asked = sets()
+        assert {number: shown(asked[number]) for number in order} == dict(enumerate(alone))

@@ -36,8 +36,9 @@ def behind_maxima(
         other = handle(maximum.output) if maximum is not None else 0
         if other in found or other not in two_stage:
             continue
-        find = partial(_behind_if_alike, two_stage[other], two_stage[key])
-        pair = remembered(stage, ("behind a maximum in partials", other), find)
+        splits = two_stage[other], two_stage[key]
+        asked = ("behind a maximum in partials", *splits)
+        pair = remembered(stage, asked, partial(_behind_if_alike, *splits))
         if pair is not None:
             found |= {other: pair, key: []}
     return found

@@ -73,8 +73,8 @@ def one_pass(
         other = handle(centre.total.output) if centre is not None else 0
         if centre is None or other in found or other not in two_stage:
             continue
-        find = partial(_moments_if_alike, two_stage[other], two_stage[key])
-        moments = remembered(stage, ("one pass", other), find)
+        splits = two_stage[other], two_stage[key]
+        moments = remembered(stage, ("one pass", *splits), partial(_moments_if_alike, *splits))
         if moments is not None:
             found |= {other: moments, key: []}
     return found

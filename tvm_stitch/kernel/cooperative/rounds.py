@@ -299,8 +299,9 @@ class _Rounds:
         stages = tuple(self.stages[index] for index in sorted(inside))
         asked = set(map(handle, self.outputs))
         crossing = [index for index in targets if _key(self.stages[index]) not in asked]
-        parts = [tuple(_key(self.stages[i]) for i in part) for part in (targets, crossing)]
-        key = ("program", number, *parts, tuple(map(_key, stages)))
+        # By the stages: partials of several numbers end in stages that write the same buffer.
+        parts = [tuple(self.stages[index] for index in part) for part in (targets, crossing)]
+        key = ("program", number, *parts, stages)
 
         def make() -> Program | Refused:
             made = make_program(stages, tuple(self.stages[index].output for index in targets))

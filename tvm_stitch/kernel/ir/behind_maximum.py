@@ -38,7 +38,7 @@ def maximum_behind(stage: Stage, producer: Mapping[int, Stage]) -> Stage | None:
     maximum = producer.get(handle(loads[1].source)) if loads is not None else None
     if loads is None or maximum is None or not is_bounded_maximum(maximum):
         return None
-    key = ("behind a maximum", handle(maximum.output))
+    key = "behind a maximum", maximum  # itself: the last stage of partials writes the same buffer
     fits = remembered(stage, key, partial(is_measured_against, stage, maximum, *loads))
     return maximum if fits else None
 
