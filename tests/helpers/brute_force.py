@@ -1,6 +1,6 @@
 """What a plan may cost at least: all sets of kernels, tried one by one."""
 
-from tvm_stitch.plan.solve import feasible, in_order
+from tvm_stitch.plan.problem import feasible, in_order
 
 
 def brute_force(problem):

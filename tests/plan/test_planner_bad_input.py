@@ -1,6 +1,5 @@
 """Solvers that are missing, no time, options without sense: a simple rule or a clear error."""
 
-import importlib
 import sys
 
 import pytest
@@ -17,8 +16,6 @@ from tvm_stitch.plan.planner import plan_graph
 
 
 def test_a_missing_solver_leaves_the_simple_rule(monkeypatch):
-    # PuLP looks for HiGHS when it is imported, once: without, later tests would have no solver.
-    importlib.import_module("pulp")
     monkeypatch.setitem(sys.modules, "highspy", None)
     with pytest.warns(UserWarning, match="HiGHS is not installed"):
         found, plan = graph_and_plan(random_module(3, operators=20))

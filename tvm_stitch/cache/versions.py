@@ -10,7 +10,7 @@ from pathlib import Path
 import tvm
 
 _PACKAGE = Path(__file__).parents[1]
-_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "pulp", "highspy")
+_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "highspy")
 _SUFFIXES = (".py", ".json")
 
 

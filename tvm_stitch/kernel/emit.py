@@ -27,7 +27,7 @@ from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, aligned, is_not_a
 from tvm_stitch.kernel.codegen.length_dispatch import dispatch, refusal
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, block_uniform, int64, sequence
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, block_uniform, sequence
 from tvm_stitch.kernel.cooperative.emit_persistent_row import RoundPlace, persistent_tiles
 from tvm_stitch.kernel.cooperative.emit_row_segment import shared_tile
 from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_workspace
@@ -47,6 +47,7 @@ from tvm_stitch.stages.stage import (
     elements_of,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 UNBOUNDED = 2**62  # columns
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NOT_PLANNED, REACHED, Deadline
+from tvm_stitch.plan.integer_program import SolverMissing
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
+from tvm_stitch.plan.problem import Choice, Problem, in_order
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.candidates import (
     Candidate,
@@ -23,7 +25,7 @@ from tvm_stitch.plan.search.candidates import (
 )
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.whole import one_kernel, whole_kernel
-from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
+from tvm_stitch.plan.solve import Solution, solve
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused

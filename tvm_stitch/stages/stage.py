@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,8 +19,8 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.stages.guards import Guard, is_branch
-from tvm_stitch.stages.memoized import memoized_for_copies, memoized_of_buffer
-from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of
+from tvm_stitch.stages.memoized import cached_property, memoized_for_copies, memoized_of_buffer
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of, int64
 from tvm_stitch.stages.visit import mapped, walked
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
@@ -241,7 +241,7 @@ def product(extents: tuple[Expr, ...]) -> Expr:
     """The number of elements of a shape."""
     known = [constant(extent) for extent in extents]
     if None not in known:
-        return tirx.IntImm("int64", math.prod(known))  # type: ignore[arg-type]
+        return int64(math.prod(known))  # type: ignore[arg-type]
     total: Expr = tirx.IntImm("int64", 1)
     for extent in extents:
         total = total * as_int64(extent)
@@ -250,10 +250,8 @@ def product(extents: tuple[Expr, ...]) -> Expr:
 
 def as_int64(expr: Expr) -> Expr:
     """The expression in int64, in which all indices are computed until TVM narrows them."""
-    if isinstance(expr, int):
-        return tirx.IntImm("int64", expr)
-    if isinstance(expr, tirx.IntImm):
-        return tirx.IntImm("int64", expr.value)
+    if isinstance(expr, int | tirx.IntImm):
+        return int64(int(expr))
     return expr if dtype_of(expr) == "int64" else expr.astype("int64")
 
 
@@ -274,7 +272,9 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """Replace variables (buffers are variables too)."""
     if not mapping or isinstance(expr, tirx.IntImm):
         return expr
-    return mapped(expr, (tirx.Var, lambda var: mapping.get(var, var)))
+    # By handles: of two variables a dictionary would ask TVM whether they are equal.
+    known = {handle(var): value for var, value in mapping.items()}
+    return mapped(expr, (tirx.Var, lambda var: known.get(handle(var), var)))
 
 
 def replaced(
@@ -296,7 +296,7 @@ def replaced(
 
 def constant(expr: Expr) -> int | None:
     """The value of a constant expression."""
-    return int(expr.value) if isinstance(expr, tirx.IntImm) else None
+    return expr.value if isinstance(expr, tirx.IntImm) else None
 
 
 def find_reads(value: Expr) -> tuple[Read, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import tvm
@@ -34,7 +34,7 @@ def analyzer_of(extents: Mapping[Var, Expr]) -> Analyzer:
         return SymbolicAnalyzer(extents)
     analyzer = tvm.sym.Analyzer()
     for axis, extent in extents.items():
-        analyzer.bind(axis, tvm.ir.Range(_int64(0), extent))
+        analyzer.bind(axis, tvm.ir.Range(int64(0), extent))
     return analyzer
 
 
@@ -60,7 +60,7 @@ class SymbolicAnalyzer:
         self._extents: list[Polynomial] = []
         self._found: dict[Any, Polynomial] = {}
         for var, extent in extents.items():
-            self.bind(var, tvm.ir.Range(_int64(0), extent))
+            self.bind(var, tvm.ir.Range(int64(0), extent))
 
     def bind(self, var: Var, values: tvm.ir.Range) -> None:
         """Say where a variable, which begins at 0, ends."""
@@ -183,9 +183,9 @@ class SymbolicAnalyzer:
 
     def _expression(self, value: Polynomial, atoms: list[Expr]) -> Expr:
         """A polynomial as an expression of its variables as they are, or as TVM sees them."""
-        total = _int64(0)
+        total = int64(0)
         for monomial, coefficient in value.items():
-            term = _int64(coefficient)
+            term = int64(coefficient)
             for name in monomial:
                 term = term * atoms[name]
             total = total + term
@@ -286,7 +286,7 @@ class SymbolicAnalyzer:
         self._last[atom] = last
         if _is_symbolic(self._atoms[atom]):
             extent = self._expression(poly.plus(last, _ONE), self._shown)
-            self._tvm.bind(self._shown[atom], tvm.ir.Range(_int64(0), extent))
+            self._tvm.bind(self._shown[atom], tvm.ir.Range(int64(0), extent))
 
     def _last_quotient(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial | None:
         """The largest quotient of what is never negative and grows with all of its variables."""
@@ -330,7 +330,9 @@ def _is_symbolic(expr: Expr) -> bool:
     return isinstance(expr, _DIVISIONS) and not isinstance(expr.b, tirx.IntImm)
 
 
-def _int64(value: int) -> Expr:
+@lru_cache(maxsize=1 << 12)
+def int64(value: int) -> Expr:
+    """A constant index, the same object as long as it is in use: it takes TVM long to make one."""
     return tirx.IntImm("int64", value)
 
 

@@ -11,9 +11,9 @@ from tvm.relax import op
 from zoo import Case, graph, norm64
 
 from tvm_stitch import Options
-from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 IMAGES = tirx.Var("n", "int64")
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import tvm_ffi
@@ -18,6 +17,7 @@ from tvm import tirx
 
 from tvm_stitch.graph.front.symbols import match_shape
 from tvm_stitch.stages.linear import numbers
+from tvm_stitch.stages.memoized import cached_property
 from tvm_stitch.stages.op_pattern import Pattern, classify
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import (

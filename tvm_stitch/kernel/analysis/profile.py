@@ -22,7 +22,6 @@ from tvm_stitch.kernel.analysis.contiguity import lies_side_by_side
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
-from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.instructions import instructions, sizes_of
 from tvm_stitch.kernel.ir.listing import Listing
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -31,12 +30,8 @@ from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.guards import share
 from tvm_stitch.stages.memoized import memoized, remembered
-from tvm_stitch.stages.stage import (
-    Stage,
-    Var,
-    constant,
-    element_bytes,
-)
+from tvm_stitch.stages.stage import Stage, Var, constant, element_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 LANES = 8  # of vectors, where strided loads are told from gathers
 NEIGHBOURS, LINE_BYTES = 32, 128  # that load at once, and that come from memory together

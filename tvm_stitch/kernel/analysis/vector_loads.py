@@ -26,7 +26,7 @@ from tvm_stitch.kernel.analysis.addressing import (
     Frame,
     Stride,
 )
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.stages.bfloat16_constants import by_bits
 from tvm_stitch.stages.guards import Within, innermost, is_branch
 from tvm_stitch.stages.memoized import memoized, remembered
@@ -43,6 +43,7 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 from tvm_stitch.stages.visit import walked
 
 _FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}

@@ -20,6 +20,7 @@ from tvm_stitch.stages.stage import (
     Var,
     buffer_size,
     constant,
+    handle,
     product,
     same_size,
     shown,
@@ -34,8 +35,9 @@ def in_source_order(
     """The stages with what lies behind the first transpose of their rows in its source's order."""
     columns = next((stage.reduced_size for stage in stages if stage.is_reduction), None)
     if columns is not None:
+        written = set(map(handle, outputs))
         for stage in stages:
-            is_free = len(stage.extents) > 1 and stage.output not in outputs
+            is_free = len(stage.extents) > 1 and handle(stage.output) not in written
             beside = _rows_beside(stage, columns) if is_free else None
             if beside is not None:
                 return _reordered(stages, outputs, stage, (beside, columns))
@@ -75,13 +77,13 @@ def _reordered(
 ) -> tuple[Stage, ...]:
     """The stages with all elements that are computed of a transpose in another order of axes."""
     moved = Moved()
-    behind, found = {transpose.output}, list[Stage]()
+    behind, found, written = {transpose.output}, list[Stage](), set(map(handle, outputs))
     for stage in stages:
         if any(read.buffer in behind for read in stage.reads):
             behind.add(stage.output)
         stage = moved.reading(stage)
         is_full = is_elementwise(stage) and same_size(stage.size, transpose.size)
-        is_free = stage.output in behind and stage.output not in outputs
+        is_free = stage.output in behind and handle(stage.output) not in written
         order = _order(stage, *split) if is_full and is_free else None
         found.append(stage if order is None else moved.turned(stage, order))
     return tuple(found)

@@ -13,15 +13,9 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.stages.stage import (
-    Expr,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    substitute,
-)
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.stages.stage import Expr, buffer_shape, constant, dtype_of, item_bytes, substitute
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 BFLOAT16 = "bfloat16"
 CAPABILITY = 80  # from which on GPUs know it

@@ -12,8 +12,9 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # Of a value that is sent: its type in CUDA, in PTX, and its kind of register.
 _TYPES = {

@@ -18,10 +18,10 @@ from math import gcd
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.stages.indices import MOST_NARROW, NARROW, WIDE
 from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of, substitute
-from tvm_stitch.stages.symbolic_analyzer import Analyzer
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, int64
 from tvm_stitch.stages.visit import mapped, walked
 
 _LINEAR = (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod)

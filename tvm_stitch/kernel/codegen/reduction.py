@@ -12,11 +12,12 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.footprint import aligned
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, chained, combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, item_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # Independent partial results of a thread: they shorten the chain of dependent additions.
 LANES = 4

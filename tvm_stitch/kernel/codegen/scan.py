@@ -20,10 +20,11 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.codegen import footprint
 from tvm_stitch.kernel.codegen.reduction import needs_exchange
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.codegen.warp_shuffle import combine, from_lane, from_lower, from_upper
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def scratch_bytes(stage: Stage, mapping: Mapping) -> int:

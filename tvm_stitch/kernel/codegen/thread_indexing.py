@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, divided, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, divided
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping, power_of_two
 from tvm_stitch.stages.stage import Expr, as_int64, constant
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 FAR_BEHIND = 1 << 24  # rows
 

@@ -24,6 +24,7 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 from tvm_stitch.stages.visit import mapped
 
 BYTE = "int8"
@@ -31,11 +32,6 @@ ACCESS_BYTES = 16  # the widest access of a thread
 # TVM shrinks a buffer to the elements that are used, and then finds no place for dynamic shared
 # memory of up to 32 bits. Of buffers that could become so small the last element counts as used.
 _SHRINKING_BYTES = 64
-
-
-def int64(value: int) -> Expr:
-    """A constant index."""
-    return tirx.IntImm("int64", value)
 
 
 @dataclass(frozen=True, eq=False)

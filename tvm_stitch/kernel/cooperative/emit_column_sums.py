@@ -21,13 +21,14 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import Writer, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import chained, combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
 from tvm_stitch.stages.extremes import EXTREMES
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # A warp reads this many neighbouring columns of a partial: a whole line of memory.
 TASK = 32

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, vector_copy
 from tvm_stitch.kernel.cooperative.footprint import (
     Parts,
     loads_inputs_separately,
@@ -23,6 +23,7 @@ from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import (
     iterations_of_segment,
     uneven_segment,
 )
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.cooperative.emit_column_sums import (
     add_rows,
     copied,
@@ -42,6 +42,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
 from tvm_stitch.kernel.rows.emit_phase import second_pass
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:

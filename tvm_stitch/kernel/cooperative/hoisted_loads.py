@@ -11,13 +11,13 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
-from tvm_stitch.kernel.codegen.tir_builder import all_of, int64
+from tvm_stitch.kernel.codegen.tir_builder import all_of
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import Uneven
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Expr, constant, dtype_of, element_bytes, substitute
-from tvm_stitch.stages.symbolic_analyzer import quotient
+from tvm_stitch.stages.symbolic_analyzer import int64, quotient
 from tvm_stitch.stages.visit import mapped
 
 

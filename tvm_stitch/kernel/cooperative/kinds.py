@@ -9,7 +9,7 @@ from tvm_stitch.kernel.analysis.kind import ALONE, IN_ROUNDS, Problem
 from tvm_stitch.kernel.analysis.why import why_rows, why_sums
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, not_resident
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
-from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
     resident_blocks,
     sums_mappings,
@@ -27,6 +27,7 @@ from tvm_stitch.kernel.rows.emit import emit_batch
 from tvm_stitch.kernel.rows.kind import ROWS
 from tvm_stitch.kernel.rows.legal import held_elements, misaligned, no_elements, uncovered
 from tvm_stitch.stages.stage import Expr
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 ALIGNMENT = 64  # elements: every buffer starts in a sector and a vector of its own
 

@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Stride
 from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place, divided, int64
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place, divided
 from tvm_stitch.kernel.elementwise.overlapping_reads import (
     GROUP,
     PIECE,
@@ -26,6 +26,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.kernel.rows.emit_vector import Step, in_turn
 from tvm_stitch.stages.stage import Expr, Var, constant, element_bytes, substitute
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def emit_register_tile(program: Program, mapping: RegisterTile, place: Place) -> Expr:

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
-from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, divided, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, divided
 from tvm_stitch.kernel.elementwise.transposed_reads import (
     ACROSS,
     INNER,
@@ -27,6 +27,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, substitute
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 class TilePosition(Position):

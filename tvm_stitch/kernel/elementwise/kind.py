@@ -19,7 +19,7 @@ from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.elementwise.emit_register_tile import emit_register_tile
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
 from tvm_stitch.kernel.elementwise.overlapping_reads import (
@@ -42,6 +42,7 @@ from tvm_stitch.kernel.rows.legal import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Expr, Refused, Var, constant, elements_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 FLAT_THREADS = 256
 # Loads of an element from anywhere, from which on a thread has one element: neighbours read

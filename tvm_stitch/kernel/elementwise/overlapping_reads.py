@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import Address, Frame
 from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad
-from tvm_stitch.kernel.codegen.tir_builder import divided, int64
+from tvm_stitch.kernel.codegen.tir_builder import divided
 from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.guards import conjuncts
@@ -36,6 +36,7 @@ from tvm_stitch.stages.stage import (
     same_size,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 FEWEST = 3  # loads of a stage from one buffer, of which lines may share some
 SHARED = 0.75  # of the loads of single lines, at most so many are left

@@ -17,7 +17,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, Stride
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Transposed, power_of_two
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.indices import may_follow
@@ -31,6 +31,7 @@ from tvm_stitch.stages.stage import (
     product,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 LINE_BYTES = 128  # of memory, that a tile reads and writes side by side
 BANK_BYTES, BANKS_BYTES = 4, 128

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages.memoized import cached_property
 from tvm_stitch.stages.stage import Stage, Var, element_bytes
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.stages.extents import Extents
+from tvm_stitch.stages.memoized import cached_property
 from tvm_stitch.stages.stage import (
     Expr,
     Read,

@@ -14,11 +14,12 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part, emit_rows
 from tvm_stitch.stages.stage import Expr, Var, constant, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 class PanelPosition(Position):

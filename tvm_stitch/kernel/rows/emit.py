@@ -22,7 +22,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import Stride
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction, scan
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row, chunks_of_row
-from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
@@ -31,6 +31,7 @@ from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.row_state import NextRow, PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, as_int64, constant, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def emit_batch(parts: list[Part]) -> list[list[PhaseState]]:

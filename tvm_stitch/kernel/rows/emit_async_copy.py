@@ -11,9 +11,10 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Steps
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.rows.row_state import RowState
 from tvm_stitch.stages.stage import Expr, Var, element_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # A thread waits for its copies in so many groups: work on the first begins before the last is here.
 GROUPS = 4

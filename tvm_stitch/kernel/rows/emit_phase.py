@@ -15,11 +15,12 @@ from functools import partial
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, loaded_in_turns
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.global_access import Element, Fragments
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
 BYTES_IN_FLIGHT = 64

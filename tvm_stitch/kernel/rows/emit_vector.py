@@ -11,11 +11,12 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import Address, AddressKey
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, fill, loaded_in_turns
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import Writer, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
 from tvm_stitch.kernel.rows.global_access import Element, Fragments, Here
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of, replaced
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def by_lane(_step: Expr, lane: Expr) -> Expr:

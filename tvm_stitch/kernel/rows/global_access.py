@@ -20,13 +20,7 @@ from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad, br
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.lane_indices import LaneIndices
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import (
-    Place,
-    Writer,
-    flat_loads,
-    int64,
-    vector_copy,
-)
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.indices import MOST_NARROW, counted_in_int32
@@ -44,6 +38,7 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 from tvm_stitch.stages.visit import mapped
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element

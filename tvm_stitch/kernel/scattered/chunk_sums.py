@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
-from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping, power_of_two
 from tvm_stitch.kernel.ir.program import Program
@@ -26,6 +26,7 @@ from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.shared_rows import clear
 from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.stage import Expr, as_int64, constant, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 class ChunkSums:

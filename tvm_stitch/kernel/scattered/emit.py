@@ -20,12 +20,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import (
-    Place,
-    all_of,
-    block_uniform,
-    int64,
-)
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, block_uniform
 from tvm_stitch.kernel.codegen.warp_shuffle import ballot
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -39,13 +34,8 @@ from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
 from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
-from tvm_stitch.stages.stage import (
-    Expr,
-    Var,
-    as_int64,
-    constant,
-    dtype_of,
-)
+from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 HEAVY = 32  # updates of a row, beyond which all threads of its block share them
 HEAVIER = 4  # and how many times the average, where others' threads have rows of their own

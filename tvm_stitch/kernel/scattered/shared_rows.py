@@ -8,12 +8,13 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.lists.indices import IN_CUDA, as_int32, int32
 from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, element_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # A tree reduction over the groups of threads that have a row, side by side: in the end the first
 # has all of it.

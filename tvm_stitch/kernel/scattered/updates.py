@@ -16,13 +16,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES
 from tvm_stitch.kernel.codegen.bfloat16 import widened
-from tvm_stitch.kernel.codegen.tir_builder import (
-    Writer,
-    all_of,
-    flat_loads,
-    int64,
-    vector_copy,
-)
+from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, flat_loads, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.guards import mentions
@@ -44,7 +38,7 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
-from tvm_stitch.stages.symbolic_analyzer import Analyzer
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, int64
 
 # Updates of a row that are on their way at once; of rows that have as many, if they are no more
 # than so many bytes of a thread.

@@ -21,7 +21,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.placed_loads import load_now
-from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, evaluated, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, evaluated
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.small_matmul.column_slices import STEP, waiting
@@ -34,6 +34,7 @@ from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch
 from tvm_stitch.kernel.small_matmul.thread_indexing import Columns, ProductPosition
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of, handle, substitute
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 class ProductPart:

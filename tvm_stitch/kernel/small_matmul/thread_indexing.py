@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import all_of, divided, int64
+from tvm_stitch.kernel.codegen.tir_builder import all_of, divided
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, SmallMatmul
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant
-from tvm_stitch.stages.symbolic_analyzer import is_multiple
+from tvm_stitch.stages.symbolic_analyzer import int64, is_multiple
 
 # Threads side by side that have the same columns of neighbouring rows: what two neighbours read of
 # a table is one access to shared memory. Measured on an H200: a LSTM cell of 512 x 64 with its

@@ -18,7 +18,7 @@ from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.block_order import by_ranges, interleave_blocks, own_block
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
-from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
 from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation, Kernel
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles, slower_than_fitted
@@ -30,6 +30,7 @@ from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
 from tvm_stitch.stages.extents import is_open
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, buffer_size, constant
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 TILES_ATTRIBUTE = "tvm_stitch.tiles"
 

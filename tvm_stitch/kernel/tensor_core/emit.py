@@ -21,14 +21,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, divides, in_chunks
 from tvm_stitch.kernel.codegen.bfloat16 import widened
-from tvm_stitch.kernel.codegen.tir_builder import (
-    Writer,
-    all_of,
-    divided,
-    evaluated,
-    int64,
-    vector_copy,
-)
+from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided, evaluated, vector_copy
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, TensorProduct
 from tvm_stitch.kernel.tensor_core.round_pair import round_pair
@@ -57,6 +50,7 @@ from tvm_stitch.stages.stage import (
     item_bytes,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 LEAST_COPY = 4  # bytes of a cp.async
 # Vectors of results whose loads a thread has on their way at once. One after the other, of tiles

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 def round_pair(writer: Writer, low: Expr, high: Expr, to: Var) -> None:

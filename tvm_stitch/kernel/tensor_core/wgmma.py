@@ -9,7 +9,6 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, MmaAccumulator
 from tvm_stitch.kernel.tensor_core.smem_swizzle import OperandTile
@@ -21,6 +20,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     LINE,
 )
 from tvm_stitch.stages.stage import Expr
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 _UNIT = 16  # bytes that a descriptor counts in
 _SWIZZLE_128 = 3  # as TVM numbers how chunks are ordered

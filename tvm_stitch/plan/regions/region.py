@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.plan.regions.structure import Described
+from tvm_stitch.stages.memoized import cached_property
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Var
 

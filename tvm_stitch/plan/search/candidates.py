@@ -272,10 +272,11 @@ class _Search:
         atoms = self._atoms_of(nodes)
         halves: list[tuple[int, Nodes]] = []
         first: Nodes = 0
+        crossing: list[Value] = []
         for atom in atoms[:-1]:
             first |= atom
-            flows = (v for p in bits(first) for v in self.region.values_of[p])
-            crossing = [v for v in flows if v.users & nodes & ~first]
+            more = (value for place in bits(atom) for value in self.region.values_of[place])
+            crossing = [v for v in (*crossing, *more) if v.users & nodes & ~first]
             size = sum(NOMINAL.bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
         size = nodes.bit_count()

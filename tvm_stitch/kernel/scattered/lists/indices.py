@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import Place, flat_loads, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, flat_loads
 from tvm_stitch.kernel.ir.listing import AT_ONCE
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.lists.layout import ListLayout
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, as_int64, constant, substitute
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # In CUDA, not in TIR: TVM would look for places of barriers of its own, inside of branches.
 COUNT = """

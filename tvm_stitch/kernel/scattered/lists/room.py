@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.scattered.lists.indices import NOTE, Indices, int32
 from tvm_stitch.kernel.scattered.lists.layout import ListLayout
 from tvm_stitch.kernel.scattered.lists.sorting import sort_source
 from tvm_stitch.stages.stage import Expr, Var, as_int64
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import all_of, block_uniform, int64
+from tvm_stitch.kernel.codegen.tir_builder import all_of, block_uniform
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.lists.hot_rows import HotRows
@@ -31,6 +31,7 @@ from tvm_stitch.stages.stage import (
     element_bytes,
     item_bytes,
 )
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 # Of each group's entries the first, here and in the table, where the next chunk's lies beside it.
 _STARTS = """

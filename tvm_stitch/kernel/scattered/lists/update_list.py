@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.lists.indices import Indices, int32
@@ -22,6 +22,7 @@ from tvm_stitch.kernel.scattered.lists.sources import Partition, Scan, Source
 from tvm_stitch.kernel.scattered.shared_rows import Partials, shares_rows
 from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, as_int64, constant, item_bytes
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 class UpdateList:
