@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.view import Definition
+from tvm_stitch.graph.front.unused import without_unused
 
 AND_WORKSPACE = "_and_workspace"
 """Behind the name of a library's result: both that and the workspace that its call has besides."""
@@ -48,7 +49,7 @@ def in_blocks(
             body = relax.SeqExpr(blocks, function.body.body)
             params, returns = function.params, function.ret_ty
             other = relax.Function(params, body, returns, function.is_pure, function.attrs)
-            changed.update_func(var, relax.analysis.remove_all_unused(other))
+            changed.update_func(var, without_unused(other))
     return changed
 
 

@@ -23,6 +23,7 @@ from tvm.relax import op
 
 from tvm_stitch.graph.front.dataflow import name_of, operators_of
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
+from tvm_stitch.graph.front.unused import without_unused
 from tvm_stitch.stages.stage import constant
 
 Expr = Any
@@ -49,9 +50,8 @@ def Undispatched() -> tvm.transform.Pass:
         for var, function in mod.functions_items():
             if not _CONCERNED.isdisjoint(operators_of([function])):
                 rewritten.values = relax.analysis.get_var2val(function)
-                rewritten.builder_.update_func(
-                    var, relax.analysis.remove_all_unused(rewritten.visit_expr(function))
-                )
+                found = without_unused(rewritten.visit_expr(function))
+                rewritten.builder_.update_func(var, found)
         return rewritten.builder_.get()
 
     return undispatched

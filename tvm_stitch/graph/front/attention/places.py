@@ -187,7 +187,7 @@ def _written(
 ) -> Place | None:
     """Where the heads of a result lie in what it becomes."""
     own = numbers_of(result)
-    view = next(views_of(at, _behind(result, bindings)))
+    view = views_of(at, _behind(result, bindings))[0]
     if own is None or numbers_of(at) is None or numbers_of(view.source) != own:
         return None
     strides, step = {}, 1

@@ -93,7 +93,7 @@ def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Bin
     name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
     if name not in (TRANSPOSE, *RESHAPES) or not has_shape(value) or not has_shape(value.args[0]):
         return binding
-    view = next(views_of(binding.var, definition))
+    view = views_of(binding.var, definition)[0]
     # Of a reshape whose dimensions share no factors with those before, the only view is itself.
     if view.is_moved or view.source.same_as(binding.var):
         return binding

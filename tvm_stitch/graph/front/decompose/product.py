@@ -34,7 +34,6 @@ from tvm_stitch.graph.front.decompose.view import (
     Factor,
     View,
     refined,
-    views_of,
 )
 from tvm_stitch.graph.front.read import is_call_tir
 from tvm_stitch.library import shim
@@ -91,7 +90,7 @@ def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
 
 def _matrices(operand: Expr, stage: Stages) -> Iterator[View]:
     """What a product can read instead of an operand, the operand itself at last."""
-    for view in map(View.joined, views_of(operand, stage.definition)):
+    for view in (view.joined for view in stage.views(operand)):
         matrix = [factor for dim in view.dims[-2:] for factor in dim]
         if (
             view.source.same_as(operand)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 
 import tvm
 from tvm import relax
@@ -29,13 +30,15 @@ from tvm_stitch.graph.front.decompose.stages import (
     ACCUMULATORS,
     HALF,
     Stages,
+    definition_in,
     dtype_of,
     has_shape,
     shape_of,
 )
 from tvm_stitch.graph.front.decompose.unchanged import unchanged
-from tvm_stitch.graph.front.decompose.view import before_reshapes
+from tvm_stitch.graph.front.decompose.view import Views, before_reshapes
 from tvm_stitch.graph.front.decompose.worth import legalised_well, worth_decomposing
+from tvm_stitch.graph.front.unused import without_unused
 
 Family = Callable[[Call, Stages], "Expr | None"]
 
@@ -137,7 +140,8 @@ class _Rewriter(PyExprMutator):
         self._given, self._whole = numbers, whole
         self._number: int | None = None  # of the operator that is being rewritten
         self._origins: dict[relax.Var, str] = {}
-        self._definition = self._stages().definition
+        self._definition = partial(definition_in, self.builder_)
+        self._views = Views(self._definition)
         # Values of products and of element-wise operators that follow them, before any reshape.
         self._behind_products: set[relax.Var] = set()
         self._has_written = False
@@ -150,7 +154,7 @@ class _Rewriter(PyExprMutator):
             return function
         # The field of a tuple that was written out is a stage: no consumer should see the tuple.
         alone = CanonicalizeBindings()(IRModule({"function": rewritten}))
-        return relax.analysis.remove_all_unused(alone["function"])
+        return without_unused(alone["function"])
 
     def visit_function_(self, function: relax.Function) -> Expr:
         """Leave functions alone whose operators are already spoken for."""
@@ -187,7 +191,7 @@ class _Rewriter(PyExprMutator):
         return relax.op.reshape(result, shape_of(call))
 
     def _stages(self) -> Stages:
-        return Stages(self.builder_, self._origins, self._note)
+        return Stages(self.builder_, self._origins, self._note, self._views)
 
     def _note(self, var: relax.Var) -> None:
         """A variable of the operator that is being rewritten."""
@@ -203,7 +207,7 @@ class _Rewriter(PyExprMutator):
         return None
 
     def _written(self, call: Call) -> Expr:
-        same = unchanged(call, self._definition)
+        same = unchanged(call, self._views)
         if same is not None:
             self._has_written = True
             return same

@@ -115,6 +115,19 @@ def _outlives_its_block(value: Expr) -> bool:
     return not any(isinstance(var, relax.DataflowVar) for var in relax.analysis.free_vars(value))
 
 
+def definition_in(builder: relax.BlockBuilder, expr: Expr) -> Expr | None:
+    """What a variable of a builder is bound to, whatever other names it has.
+
+    None for a parameter, and for what another block has computed from values of its own.
+    """
+    while isinstance(expr, relax.Var):
+        inner = isinstance(expr, relax.DataflowVar)
+        expr = builder.lookup_binding(expr)
+        if expr is None or not (inner or _outlives_its_block(expr)):
+            return None
+    return expr
+
+
 class Stages:
     """Emits stages into the block under construction, folding those of constants alone."""
 
@@ -123,11 +136,13 @@ class Stages:
         builder: relax.BlockBuilder,
         origins: Mapping[relax.Var, str],
         note: Callable[[relax.Var], None],
+        views: Callable[[Expr], Sequence[Any]],
     ):
-        """`note` is told of every variable that is bound."""
+        """`note` is told of every variable that is bound; `views` are those that a value is."""
         self._builder = builder
         self._origins = origins
         self._note = note
+        self.views = views
         self._casts: dict[tuple[Expr, str | None], Expr] = {}
 
     def __call__(self, operator: Stage, *operands: Expr | float, **attributes: Any) -> Expr:
@@ -153,16 +168,8 @@ class Stages:
         return operator(*converted, **attributes)
 
     def definition(self, expr: Expr) -> Expr | None:
-        """What a variable is bound to, whatever other names it has; None for a parameter.
-
-        None as well for what another block has computed from values of its own.
-        """
-        while isinstance(expr, relax.Var):
-            inner = isinstance(expr, relax.DataflowVar)
-            expr = self._builder.lookup_binding(expr)
-            if expr is None or not (inner or _outlives_its_block(expr)):
-                return None
-        return expr
+        """What a variable is bound to, whatever other names it has; None for a parameter."""
+        return definition_in(self._builder, expr)
 
     def compute(self, function: Callable[..., Any], *operands: Expr, name: str) -> Expr:
         """Bind what a function of TE computes from operands."""

@@ -9,16 +9,16 @@ import tvm_ffi
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.stages import has_shape
-from tvm_stitch.graph.front.decompose.view import Definition, views_of
+from tvm_stitch.graph.front.decompose.view import Views
 
 
-def unchanged(call: Call, definition: Definition) -> Expr | None:
+def unchanged(call: Call, views: Views) -> Expr | None:
     """What a call gives back as it was, perhaps several views ago; None if it does more."""
     if not has_shape(call):
         return None
     if call.op.name == "relax.astype":
         source = call.args[0]
     else:
-        source = next((v.source for v in views_of(call, definition) if not v.is_moved), call)
+        source = next((v.source for v in views(call) if not v.is_moved), call)
     same = not source.same_as(call) and tvm_ffi.structural_equal(call.ty, source.ty)
     return source if same else None

@@ -7,16 +7,19 @@ reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
 import tvm
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.stages import has_shape, is_empty, is_one, shape_of
+from tvm_stitch.stages.stage import handle
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 Definition = Callable[[Expr], "Expr | None"]
 """What a variable is bound to; None for parameters."""
@@ -49,6 +52,7 @@ class View:
         """Whether elements are seen in another order than they lie, or repeatedly."""
         return tuple(factor for dim in self.dims for factor in dim) != self.memory
 
+    @cached_property
     def joined(self) -> View:
         """The same view, factors that are neighbours in memory and in a dimension as one."""
         behind = {one: other for dim in self.dims for one, other in pairwise(dim)}
@@ -73,21 +77,35 @@ class View:
         return replace(self, memory=apart(self.memory), dims=tuple(map(apart, self.dims)))
 
 
-def views_of(value: Expr, definition: Definition) -> Iterator[View]:
+def views_of(value: Expr, definition: Definition) -> tuple[View, ...]:
     """The views that a value is: of the first tensor behind it, of those in between, of itself."""
-    calls: list[Call] = []
-    behind = value
-    while (call := _view_call(behind, definition)) is not None:
-        calls.append(call)
-        behind = call.args[0]
-    while calls:
-        view: View | None = whole(calls[-1].args[0])
-        for call in reversed(calls):
-            view = view and _VIEWS[call.op.name](view, call, shape_of(call))
-        if view is not None:
-            yield view
-        calls.pop()
-    yield whole(value)
+    return Views(definition)(value)
+
+
+class Views:
+    """The same of values whose definitions never change: those of a variable are found once."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self._known: dict[int, tuple[View, ...]] = {}  # by variables, which the views hold
+
+    def __call__(self, value: Expr) -> tuple[View, ...]:
+        """Those of a value."""
+        chain: list[tuple[Expr, Call]] = []
+        while handle(value) not in self._known:
+            call = _view_call(value, self.definition)
+            if call is None:
+                break
+            chain.append((value, call))
+            value = call.args[0]
+        found = self._known.get(handle(value)) or (whole(value),)
+        for seen, call in reversed(chain):
+            shape, see = shape_of(call), _VIEWS[call.op.name]
+            views = (see(view, call, shape) for view in found)
+            found = (*(view for view in views if view is not None), whole(seen))
+            if isinstance(seen, relax.Var):
+                self._known[handle(seen)] = found
+        return found
 
 
 def _view_call(value: Expr, definition: Definition) -> Call | None:
@@ -162,8 +180,8 @@ def refined(first: Sequence[Expr], second: Sequence[Expr]) -> tuple[Parts, Parts
         inner = [extents.pop() for extents in left]
         places = [len(extents) for extents in left]
         for one, other in ((0, 1), (1, 0)):
-            if analyzer.can_prove_equal(tirx.floormod(inner[one], inner[other]), 0):
-                rest = analyzer.simplify(tirx.floordiv(inner[one], inner[other]))
+            rest = _quotient(inner[one], inner[other], analyzer)
+            if rest is not None:
                 break
         else:
             return None
@@ -175,3 +193,13 @@ def refined(first: Sequence[Expr], second: Sequence[Expr]) -> tuple[Parts, Parts
     if left[0] or left[1]:
         return None
     return tuple([tuple(part) for part in side] for side in parts)  # type: ignore[return-value]
+
+
+def _quotient(extent: Expr, of: Expr, analyzer: tvm.sym.Analyzer) -> Expr | None:
+    """How many times an extent is another one; None if it is no multiple of it."""
+    if isinstance(extent, tirx.IntImm) and isinstance(of, tirx.IntImm):
+        times, rest = divmod(extent.value, of.value)
+        return None if rest else int64(times)
+    if not analyzer.can_prove_equal(tirx.floormod(extent, of), 0):
+        return None
+    return analyzer.simplify(tirx.floordiv(extent, of))
