@@ -50,6 +50,8 @@ from tvm_stitch.stages.stage import (
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 UNBOUNDED = 2**62  # columns
+STATIC, DYNAMIC = "shared", "shared.dyn"  # scopes of shared memory
+MERGED_WRONGLY = 4  # dynamic arrays from which on TVM may put two in one place
 
 
 def emit(
@@ -197,23 +199,33 @@ def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, place: Pl
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
-    """All static shared memory lives from the kernel's start to its end.
+    """All static shared memory lives from the kernel's start to its end; dynamic, where TVM errs.
 
     TVM's StorageRewrite would give the scratch of one reduction to the next. That costs a barrier,
     which cannot be placed where parts lie side by side; and other blocks of a cluster may write
     there earlier than TVM can see.
+
+    MergeSharedMemoryAllocations puts a large array in the place of several small ones. If one of
+    these had another's place before, it then begins where the first of them does, which may be in
+    use. That takes four arrays. Footprints count all of them.
     """
-    scratch: list[tirx.AllocBuffer] = []
+    found: dict[str, list[tirx.AllocBuffer]] = {STATIC: [], DYNAMIC: []}
 
-    def visit(stmt: tirx.AllocBuffer) -> tirx.Stmt:
-        if stmt.buffer.ty.storage_scope != "shared":
-            return stmt
-        scratch.append(stmt)
-        return sequence([])
+    def note(stmt: tirx.AllocBuffer) -> None:
+        found.setdefault(stmt.buffer.ty.storage_scope, []).append(stmt)
 
-    rest = tvm_ffi.structural_map(body, (tirx.AllocBuffer, visit))
-    uses = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in scratch]
-    return sequence([*scratch, rest, *uses])
+    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, note))
+    scopes = {STATIC, DYNAMIC} if len(found[DYNAMIC]) >= MERGED_WRONGLY else {STATIC}
+
+    def without(stmt: tirx.AllocBuffer) -> tirx.Stmt:
+        return sequence([]) if stmt.buffer.ty.storage_scope in scopes else stmt
+
+    rest = tvm_ffi.structural_map(body, (tirx.AllocBuffer, without))
+    static, dynamic = found[STATIC], found[DYNAMIC] if DYNAMIC in scopes else []
+    # Of dynamic memory an address is not counted as a use.
+    used = [tirx.Evaluate(alloc.buffer.access_ptr("r")) for alloc in dynamic]
+    ends = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in static]
+    return sequence([*static, *dynamic, *used, rest, *ends, *used])
 
 
 def with_all_asked_for(body: tirx.Stmt) -> tirx.Stmt:
@@ -223,9 +235,9 @@ def with_all_asked_for(body: tirx.Stmt) -> tirx.Stmt:
     def visit(stmt: tirx.AllocBuffer) -> None:
         size = (elements_of(stmt.buffer) or 0) * element_bytes(stmt.buffer)
         scope = stmt.buffer.ty.storage_scope
-        if scope == "shared":
+        if scope == STATIC:
             static.append(aligned(size))
-        elif scope == "shared.dyn":
+        elif scope == DYNAMIC:
             dynamic.append(size)
 
     tvm_ffi.structural_walk(body, (tirx.AllocBuffer, visit))
@@ -234,7 +246,7 @@ def with_all_asked_for(body: tirx.Stmt) -> tirx.Stmt:
     # Beside the largest: others may get each other's place. MergeSharedMemoryAllocations counts no
     # address_of as a use, and fails where there is no other.
     writer, size = Writer(), STATIC_SHARED - max(dynamic)
-    more = writer.allocate("more", size, "uint8", "shared.dyn")
+    more = writer.allocate("more", size, "uint8", DYNAMIC)
     use = tirx.Evaluate(more.access_ptr("r"))
     for stmt in (use, body, use):
         writer.add(stmt)

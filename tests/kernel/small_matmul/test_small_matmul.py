@@ -313,6 +313,28 @@ def test_rows_that_share_a_factor_share_a_block(many_rows):
     check(case, options=TOGETHER)
 
 
+@pytest.mark.parametrize("batch, rows, inner", [(128, 6, 2), (64, 7, 3), (128, 5, 4)])
+def test_no_two_of_many_arrays_in_shared_memory_have_one_place(batch, rows, inner):
+    """A step of a Kalman filter: factors and rows of three products, of which some end early."""
+
+    def build(emit, p, s, h, eye, before):
+        gain = emit(op.matmul(p, emit(op.permute_dims(s, [0, 2, 1]))))
+        flat = emit(op.reshape(gain, (batch * rows, inner)))
+        seen = emit(op.reshape(emit(op.matmul(flat, h)), (batch, rows, rows)))
+        left = emit(op.subtract(eye, seen))
+        return gain, left, emit(op.matmul(left, before))
+
+    def expected(p, s, h, eye, before):
+        gain = p @ s.swapaxes(1, 2)
+        left = eye - gain @ h
+        return gain, left, left @ before
+
+    shapes = [(batch, rows, inner), (batch, inner, inner), (inner, rows), (rows, rows)]
+    case = graph("float32", [*shapes, (batch, rows, rows)], build, expected)
+    assert len(plan_of(case.module).groups) == 1
+    check(case, orders=2)
+
+
 def test_gates_are_read_from_their_row():
     program = products_of(lstm_cell("float32", 5, 7, 9))
     places = [program.place(stage, read) for stage in program.stages for read in stage.reads]
