@@ -16,6 +16,7 @@ from tvm_stitch.library import locate  # noqa: E402
 nn = torch.nn
 _aten = torch.ops.aten
 CONVOLUTIONS = (_aten.convolution.default, _aten.convolution_backward.default)
+_NORMED = _aten._weight_norm_interface_backward.default
 EXACT = 1e-5
 # Of dimensions of 1, as of the kernels here, strides differ from eager's: nothing lies elsewhere.
 
@@ -154,6 +155,18 @@ def test_volumes(how, channels):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d])
+def test_what_reads_memory_from_its_start_is_given_what_was_traced(laid, kind):
+    """PyTorch's gradient of a weight norm goes through that of the weights as if they lay so."""
+    norm = torch.nn.utils.parametrizations.weight_norm
+    convolutions = [norm(kind(6, 8, 3)), nn.ReLU(), norm(kind(8, 6, 3), dim=1)]
+    shape = (4, 6, 13) if kind is nn.Conv1d else (4, 6, 9, 8)
+    trained(nn.Sequential(*convolutions), torch.randn(shape), alike=False, tolerance=EXACT)
+    (graph,) = laid
+    found = graph.find_nodes(op="call_function", target=_NORMED)
+    assert found and all(node.args[0].meta["val"].is_contiguous() for node in found)
+
+
 def test_a_transposed_volume_beside_a_skip():
     class Up(nn.Module):
         def __init__(self):

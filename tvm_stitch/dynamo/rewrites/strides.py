@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,12 @@ _OF_MEMORY = frozenset({
     _aten.as_strided.default, _aten.as_strided_copy.default, _aten.as_strided_scatter.default,
     _aten.sym_stride.int, _aten.sym_storage_offset.default, _aten.set_.source_Tensor,
     _aten.nonzero.default, _aten._local_scalar_dense.default, _aten.masked_select.default,
+})  # fmt: skip
+# These go through memory from its start, or refuse what lies otherwise: their callers copy.
+_CONTIGUOUS = frozenset({
+    _aten._weight_norm_interface.default, _aten._weight_norm_interface_backward.default,
+    _aten._cdist_forward.default, _aten._cdist_backward.default,
+    _aten._pdist_forward.default, _aten._pdist_backward.default,
 })  # fmt: skip
 _KNOWN = ("aten", "prims")
 _VIEWS = frozenset({_aten.view.default, _aten._unsafe_view.default})
@@ -70,8 +77,8 @@ class Strides(ABC):
     def run(self) -> None:
         """All nodes, in the graph's order."""
         for node in list(self._graph.nodes):
-            if node.op == "output":
-                node.args = fx.map_arg(node.args, self._as_traced)
+            if node.op == "output" or node.target in _CONTIGUOUS:
+                node.args = fx.map_arg(node.args, partial(self._as_traced, reader=node))
             elif node.op == "call_function":
                 if any(source in self._moved for source in node.all_input_nodes):
                     if _is_of_memory(node):
@@ -83,8 +90,8 @@ class Strides(ABC):
         """A node in place of one that lay otherwise."""
         self._moved[other] = self._moved.get(node, node.meta["val"])
 
-    def _as_traced(self, result: fx.Node) -> fx.Node:
-        """A result of the graph with the strides that its reader expects."""
+    def _as_traced(self, result: fx.Node, reader: fx.Node) -> fx.Node:
+        """What is read with the strides that its reader expects."""
         before = self._moved.get(result)
         if before is None:
             return result
@@ -94,12 +101,11 @@ class Strides(ABC):
         if is_laid(result.meta["val"], order):
             result.meta["val"] = before  # other strides of dimensions of 1 are the same memory
             return result
-        (output,) = self._graph.find_nodes(op="output")
         if order == tuple(range(before.dim())):
-            return self.copied(result, torch.contiguous_format, output)
-        turned = self.called(output, _aten.permute.default, result, list(order))
-        dense = self.copied(turned, torch.contiguous_format, output)
-        return self.called(output, _aten.permute.default, dense, list(inverse(order)))
+            return self.copied(result, torch.contiguous_format, reader)
+        turned = self.called(reader, _aten.permute.default, result, list(order))
+        dense = self.copied(turned, torch.contiguous_format, reader)
+        return self.called(reader, _aten.permute.default, dense, list(inverse(order)))
 
     def copied(self, source: fx.Node, to: torch.memory_format, reader: fx.Node) -> fx.Node:
         """A copy of what lies otherwise, in front of a reader; one for all of them."""
