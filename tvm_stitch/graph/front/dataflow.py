@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.view import Definition
-from tvm_stitch.graph.front.unused import without_unused
+from tvm_stitch.graph.front.functions.unused import without_unused
 
 AND_WORKSPACE = "_and_workspace"
 """Behind the name of a library's result: both that and the workspace that its call has besides."""

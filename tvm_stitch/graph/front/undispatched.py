@@ -23,7 +23,7 @@ from tvm.relax import op
 
 from tvm_stitch.graph.front.dataflow import name_of, operators_of
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
-from tvm_stitch.graph.front.unused import without_unused
+from tvm_stitch.graph.front.functions.unused import without_unused
 from tvm_stitch.stages.stage import constant
 
 Expr = Any

@@ -38,7 +38,7 @@ from tvm_stitch.graph.front.decompose.stages import (
 from tvm_stitch.graph.front.decompose.unchanged import unchanged
 from tvm_stitch.graph.front.decompose.view import Views, before_reshapes
 from tvm_stitch.graph.front.decompose.worth import legalised_well, worth_decomposing
-from tvm_stitch.graph.front.unused import without_unused
+from tvm_stitch.graph.front.functions.unused import without_unused
 
 Family = Callable[[Call, Stages], "Expr | None"]
 

@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax import op
 
-from tvm_stitch.graph.front.unused import without_unused
+from tvm_stitch.graph.front.functions.unused import without_unused
 
 TYPE = relax.TensorType((4, 8), "float32")
 
