@@ -199,7 +199,7 @@ def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, place: Pl
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
-    """All static shared memory lives from the kernel's start to its end; dynamic, where TVM errs.
+    """All static shared memory lives to the kernel's end; dynamic as well, where TVM errs.
 
     TVM's StorageRewrite would give the scratch of one reduction to the next. That costs a barrier,
     which cannot be placed where parts lie side by side; and other blocks of a cluster may write
@@ -223,9 +223,9 @@ def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
     rest = tvm_ffi.structural_map(body, (tirx.AllocBuffer, without))
     static, dynamic = found[STATIC], found[DYNAMIC] if DYNAMIC in scopes else []
     # Of dynamic memory an address is not counted as a use.
-    used = [tirx.Evaluate(alloc.buffer.access_ptr("r")) for alloc in dynamic]
-    ends = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in static]
-    return sequence([*static, *dynamic, *used, rest, *ends, *used])
+    uses = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in static]
+    uses += [tirx.Evaluate(alloc.buffer.access_ptr("r")) for alloc in dynamic]
+    return sequence([*static, *dynamic, rest, *uses])
 
 
 def with_all_asked_for(body: tirx.Stmt) -> tirx.Stmt:

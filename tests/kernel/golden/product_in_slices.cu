@@ -1,16 +1,11 @@
 extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__ T_add_intermediate_1_2_ptr, float* __restrict__ T_multiply_intermediate_1_2_ptr, float* __restrict__ p0_ptr, float* __restrict__ p1_ptr, float* __restrict__ p2_ptr, float* __restrict__ p3_ptr, float* __restrict__ p4_ptr, float* __restrict__ p5_ptr) {
   extern __shared__ __align__(64) uchar buf_dyn_shmem_ptr[];
-  (&(((float*)buf_dyn_shmem_ptr)[160]));
-  (&(((float*)buf_dyn_shmem_ptr)[736]));
-  (&(((float*)buf_dyn_shmem_ptr)[0]));
-  (&(((float*)buf_dyn_shmem_ptr)[80]));
   int cse_v1 = (((int)threadIdx.x) & 1);
   int cse_v3 = ((((int)threadIdx.x) >> 3) * 36);
   int cse_v4 = ((((int)threadIdx.x) & 7) * 4);
   int cse_v5 = ((((int)threadIdx.x) >> 1) * 16);
   int cse_v6 = ((((int)blockIdx.x) & 1) * 8);
   int cse_v7 = ((((int)threadIdx.x) & 1) * 4);
-  __syncthreads();
   #pragma unroll
   for (int copy = 0; copy < 4; ++copy) {
     tvm_builtin_ptx_cp_async_cg_async_cg_shared_global_16(tvm_builtin_cuda_cvta_generic_to_shared((&(((float*)buf_dyn_shmem_ptr)[((((copy * 144) + ((((int)threadIdx.x) >> 3) * 36)) + ((((int)threadIdx.x) & 7) * 4)) + 160)]))), (&(p4_ptr[((((copy * 256) + ((((int)threadIdx.x) >> 1) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + ((((int)threadIdx.x) & 1) * 4))])));
