@@ -2,6 +2,11 @@
 
 In: a Problem. Out: the choices that HiGHS takes, and a bound of what any cost. It takes the program
 as arrays: a column for each choice, a row for each rule. Must not know what is done with an answer.
+
+One binary variable a choice. A needed value is written by at least one chosen kernel, and so is
+every value that a chosen kernel reads; several may write it (computed again rather than stored),
+unless a partition is asked for. Kernels that wait for each other in a cycle are forbidden when
+they turn up: most programs never need to be told.
 """
 
 from __future__ import annotations

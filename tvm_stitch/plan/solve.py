@@ -1,11 +1,7 @@
 """The set of kernels that costs least.
 
 In: a Problem. Out: a Solution: which choices to take, and how far from the optimum it may be.
-
-One binary variable a choice. A needed value is written by at least one chosen kernel, and so is
-every value that a chosen kernel reads; several may write it (computed again rather than stored),
-unless a partition is asked for. Kernels that wait for each other in a cycle are forbidden when
-they turn up: most programs never need to be told.
+Must not know graphs or kernels.
 """
 
 from __future__ import annotations

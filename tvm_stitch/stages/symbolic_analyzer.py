@@ -332,7 +332,7 @@ def _is_symbolic(expr: Expr) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def int64(value: int) -> Expr:
-    """A constant index, the same object as long as it is in use: it takes TVM long to make one."""
+    """A constant index, one object where it is asked for often: TVM takes long to make one."""
     return tirx.IntImm("int64", value)
 
 
