@@ -133,24 +133,58 @@ def test_whole_rows_of_several_inputs_persist(dtype, share):
         np.testing.assert_allclose(output.astype("float64"), exact, rtol=tolerance, atol=tolerance)
 
 
-def test_rows_that_are_loaded_late_do_not_persist():
-    """What is read only behind the largest of a row is not at hand when the others leave."""
+def read_late(rows: int, columns: int, over_rows: bool) -> Case:
+    """The second input is read behind the first one's norm, and both again after a sum."""
 
     def build(emit, x, y):
-        moved = emit(op.subtract(x, emit(op.max(x, axis=1, keepdims=True))))
-        sums = emit(op.reshape(emit(op.sum(emit(op.multiply(moved, y)), axis=1)), (8, 3)))
-        share = emit(op.divide(sums, emit(op.sum(sums, axis=1, keepdims=True))))
-        return emit(op.add(emit(op.multiply(x, emit(op.reshape(share, (24, 1))))), y))
+        squares = emit(op.sum(emit(op.multiply(x, x)), axis=1, keepdims=True))
+        z = emit(op.add(emit(op.divide(x, emit(op.sqrt(squares)))), y))
+        if over_rows:
+            total = emit(op.sum(z, axis=0, keepdims=True))
+        else:
+            sums = emit(op.reshape(emit(op.sum(z, axis=1)), (rows // 3, 3)))
+            total = emit(op.repeat(emit(op.sum(sums, axis=1, keepdims=True)), 3, axis=0))
+        return z, emit(op.add(emit(op.subtract(y, total)), x))
 
-    case = graph("float32", [(24, 2048)] * 2, build, lambda *_: ())
-    programs, schedule = programs_of(case)
+    def expected(x, y):
+        z = x / np.sqrt((x * x).sum(1, keepdims=True)) + y
+        if over_rows:
+            total = z.sum(0, keepdims=True)
+        else:
+            total = z.sum(1).reshape(-1, 3).sum(1, keepdims=True).repeat(3, 0)
+        return z, y - total + x
+
+    return graph("float32", [(rows, columns)] * 2, build, expected)
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("over_rows, shape", [(True, (500, 64)), (False, (24, 2048))])
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_rows_that_are_loaded_late_do_not_persist(over_rows, shape, share):
+    """What is read only behind a reduction of the row is not at hand when the others leave."""
+    case = read_late(*shape, over_rows)
+    programs, _ = programs_of(case)
+    kept = {buffer.name for program in programs for buffer in program.persistent_inputs}
+    assert kept == {"p0"}
+    for exact, output in zip(case.expected, run(case, share), strict=False):
+        np.testing.assert_allclose(output, exact, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("over_rows, shape", [(True, (4096, 64)), (False, (24, 2048))])
+def test_rows_that_are_loaded_late_are_refused(over_rows, shape):
+    """Whoever says that they persist: a later round would find what nobody left."""
+    programs, schedule = programs_of(read_late(*shape, over_rows))
     first = next(n for n, program in enumerate(programs) if program.persistent_inputs)
-    assert len(programs[first].persistent_inputs) == 2
-    assert not any(part.persistent_rows for part in schedule.parts)
+    all_inputs = tuple(programs[first].rows_read)
+    assert len(all_inputs) == 2
+    told = tuple(
+        replace(p, persistent_inputs=all_inputs) if p.persistent_inputs else p for p in programs
+    )
     parts = [
-        replace(part, persistent_rows=4 * (n == first)) for n, part in enumerate(schedule.parts)
+        replace(part, persistent_rows=part.rows) if program.persistent_inputs else part
+        for program, part in zip(told, schedule.parts, strict=True)
     ]
-    refused = legal(programs, replace(schedule, parts=tuple(parts)), device_of(H200))
+    refused = legal(told, replace(schedule, parts=tuple(parts)), device_of(H200))
     assert isinstance(refused, Refused)
     assert "loaded before the first reduction" in refused.reason
 

@@ -173,6 +173,9 @@ def why_not(parts: Parts) -> str | None:
 
 
 def _cannot_wait(program: Program, mapping: Mapping) -> str | None:
+    leaving = set(program.persistent_inputs) - set(program.reused_inputs)
+    if not leaving <= set(phases_of(program, mapping).phases[0].loads):
+        return "rows that wait are loaded before the first reduction"
     if program.space.row_segment is not None:
         most, each = mapping.rows * iterations_of_segment(program.space, mapping), mapping.rows
     else:
@@ -180,9 +183,6 @@ def _cannot_wait(program: Program, mapping: Mapping) -> str | None:
         plain = (mapping.residence, mapping.batch, mapping.peeled, mapping.idle)
         if plain != ("register", 1, False, 0):
             return "rows that wait come one by one, in aligned vectors, through registers"
-        leaving = set(program.persistent_inputs) - set(program.reused_inputs)
-        if not leaving <= set(phases_of(program, mapping).phases[0].loads):
-            return "rows that wait are loaded before the first reduction"
     if mapping.persistent_rows % each or not 0 <= mapping.persistent_rows <= most:
         return f"{mapping.persistent_rows} of {most} rows wait, of which {each} come at once"
     return None

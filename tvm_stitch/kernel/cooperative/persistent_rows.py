@@ -6,6 +6,8 @@ read in the same rows. Must not know threads: how many rows persist is
 kernel/cooperative/choose_rounds' to say.
 
 A block then has the same rows of a tensor in every round, and what it has loaded need not leave.
+An input that is read only behind a reduction along the rows, where it is read first, does not
+persist: rows are copied from the registers that are loaded before that.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 
+from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program
@@ -38,8 +41,9 @@ def with_persistent_inputs(programs: tuple[Program, ...]) -> tuple[Program, ...]
     programs = tuple(_in_rows(program, spaces) for program in programs)
     rounds: dict[PersistentKey, set[int]] = defaultdict(set)
     for program in programs:
-        for key in _persistent_keys(program):
-            rounds[key].add(program.round)
+        for key, buffer in _persistent_keys(program).items():
+            if key in rounds or _loads_first(program, buffer):
+                rounds[key].add(program.round)
     pairs = [(program, _chosen(program, rounds)) for program in programs]
     first = {key: program.round for program, own in reversed(pairs) for key in own}
     told = [_told(program, own, first) for program, own in pairs]
@@ -82,9 +86,14 @@ def _persistent_keys(program: Program) -> dict[PersistentKey, Var]:
     return {(handle(buffer), program.space.key): buffer for buffer in program.rows_read}
 
 
+def _loads_first(program: Program, buffer: Var) -> bool:
+    """Whether a row of an input is in registers before the first reduction of the row ends."""
+    return buffer in plan_phases(program).phases[0].loads
+
+
 def _chosen(program: Program, rounds: dict[PersistentKey, set[int]]) -> dict[PersistentKey, Var]:
     """The inputs that are read in most rounds: room is short."""
-    keys = _persistent_keys(program)
+    keys = {k: b for k, b in _persistent_keys(program).items() if program.round in rounds[k]}
     most = max((len(rounds[key]) for key in keys), default=0)
     return {key: b for key, b in keys.items() if len(rounds[key]) == most > 1}
 
