@@ -6,11 +6,12 @@ In: two elements. Out: the one that is left. TVM's own, like CUDA's, drop what i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import te, tirx
 
 HALVES = ("float16", "bfloat16")
 
@@ -32,6 +33,19 @@ def smaller(a: Any, b: Any) -> Any:
 
 EXTREMES: dict[str, Callable[[Any, Any], Any]] = {"largest": larger, "smallest": smaller}
 """Combiners by name."""
+
+
+def nothing(name: str, dtype: str) -> Any:
+    """What changes no extreme of that name."""
+    if "float" in dtype:
+        return tirx.const(-float("inf") if name == "largest" else float("inf"), dtype)
+    return tirx.min_value(dtype) if name == "largest" else tirx.max_value(dtype)
+
+
+def reducer(name: str) -> Callable[..., Any]:
+    """The extreme of that name over axes, of floats; where there is none, what changes none."""
+    found: Callable[..., Any] = te.comm_reducer(EXTREMES[name], partial(nothing, name), name)
+    return found
 
 
 def extreme_of(combined: tvm.ir.Expr) -> str:

@@ -10,7 +10,7 @@ from tvm_ffi import structural_hash
 
 from tvm_stitch.stages.linear import own_position
 from tvm_stitch.stages.memoized import memoized, memoized_for_copies
-from tvm_stitch.stages.patterns.scattered_sum import scattered_sum
+from tvm_stitch.stages.patterns.scattered_reduction import scattered_reduction
 from tvm_stitch.stages.stage import Read, Stage, Var, buffer_shape, buffer_size, constant, same_size
 
 
@@ -58,7 +58,7 @@ def is_product(stage: Stage) -> bool:
     Matrix products and convolutions are such; a product of one tensor with weights along the
     reduced axes only is an ordinary reduction, and so is one of what indices send to a row.
     """
-    if scattered_sum(stage) is not None:
+    if scattered_reduction(stage) is not None:
         return False
     spans = []
     wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}

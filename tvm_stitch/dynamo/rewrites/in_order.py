@@ -23,6 +23,7 @@ from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
+from tvm_stitch.dynamo.rewrites.indices.same_rows import with_same_rows
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
@@ -69,6 +70,7 @@ class Divided:
 def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> None:
     """A graph that does forward and backward, before it falls into the two."""
     without_known_indices(joint.graph)
+    with_same_rows(joint.graph, support.accepts)
     if how.lays_out:
         joint.graph = with_channels_last(joint.graph, TRAINED)
     with_offsets(joint.graph)
@@ -83,6 +85,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
     without_common_subexpressions(graph.graph)
     if kind == INFERENCE:  # of training that is the joint graph's
         without_known_indices(graph.graph)
+        with_same_rows(graph.graph, support.accepts)
         with_bags_written_out(graph.graph, support.accepts)
         if how.lays_out:
             graph.graph = with_channels_last(graph.graph)

@@ -29,7 +29,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.op_pattern import is_product
-from tvm_stitch.stages.patterns.scattered_sum import scattered_sum
+from tvm_stitch.stages.patterns.scattered_reduction import scattered_reduction
 from tvm_stitch.stages.stage import (
     Refused,
     Stage,
@@ -65,7 +65,7 @@ def make_rounds(
     """Programs in rounds; of their own stages."""
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return Refused("products have no place in rounds of a grid")
-    if any(map(scattered_sum, stages)):
+    if any(map(scattered_reduction, stages)):
         return Refused("rows that indices send updates to have no place in rounds of a grid")
     if any(map(_picks_among_places, stages)):
         return Refused("gradients of largest elements would be found again in every round")

@@ -30,7 +30,7 @@ from tvm_stitch.stages.symbolic_analyzer import int64
 
 
 class ChunkSums:
-    """Of one scattered sum."""
+    """Of one scattered reduction."""
 
     def __init__(
         self, program: Program, mapping: Mapping, place: Place, updates: UpdateList
@@ -84,13 +84,13 @@ class ChunkSums:
         dtype = dtype_of(to)
         updates = Updates(part, wanted, dtype)
         tile = part.tile(f"{wanted.stage.name}_of_chunk", dtype)
-        clear(writer, tile, self.mapping)
+        clear(writer, wanted, tile, self.mapping)
         updates.add_range(self.list.number, first, last, tile)
         partials = self.list.partials
         if self.groups > 1:
             assert partials is not None, "groups of threads share rows"
             partials.combine(tile, self.mapping, parts * self.mapping.threads)
-            clear(writer, tile, self.mapping)
+            clear(writer, wanted, tile, self.mapping)
             partials.take(tile, self.mapping, part.place.thread)
             writer.call(T.tvm_storage_sync("shared"))
         for alike in position.steps():

@@ -1,6 +1,6 @@
 """Emits rows that sum what indices send to them, from their block's list of updates.
 
-In: a Program with scattered sums and its Mapping. Writes TIR into a Writer. Decides nothing.
+In: a Program with scattered reductions and its Mapping. Writes TIR into a Writer. Decides nothing.
 
 A block lists the updates of all its rows first (update_list), or of as many as there is room for.
 Then it takes a few rows at a time: the threads of a row add up what the list has for it, some
@@ -33,7 +33,7 @@ from tvm_stitch.kernel.scattered.lists.update_list import UpdateList
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
 from tvm_stitch.kernel.scattered.updates import Updates
-from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 from tvm_stitch.stages.symbolic_analyzer import int64
 
@@ -68,7 +68,7 @@ class _Scattered(IteratedPart):
         program: Program,
         mapping: Mapping,
         place: Place,
-        scattered: tuple[ScatteredSum, ...],
+        scattered: tuple[ScatteredReduction, ...],
     ) -> None:
         super().__init__(program, mapping, place)
         layouts = list_layouts(scattered, program.space, mapping)
@@ -134,7 +134,7 @@ class _Part(Part):
 
 
 class _Sum:
-    """One scattered sum of a thread's row, into its tile."""
+    """One scattered reduction of a thread's row, into its tile."""
 
     def __init__(self, part: _Part, updates: UpdateList, tile: Var) -> None:
         self.part, self.list, self.tile = part, updates, tile
@@ -148,7 +148,7 @@ class _Sum:
     def emit(self) -> None:
         """Write all of it; where not all updates had room, list them again by iterations."""
         writer, updates = self.writer, self.list
-        clear(writer, self.tile, self.mapping)
+        clear(writer, self.wanted, self.tile, self.mapping)
         first_row = self.part.listed * self.mapping.rows
         if updates.always_fits:
             self._add(first_row)
@@ -207,7 +207,7 @@ class _Sum:
         start = writer.value("start", first + each * group)
         end = writer.value("end", tirx.min(start + each, last))
         partial = part.tile(f"{self.name}_partial", self.dtype)
-        clear(writer, partial, mapping)
+        clear(writer, self.wanted, partial, mapping)
         self._add_entries(updates, start, end, partial)
         partials = self.list.partials
         assert partials is not None, "groups of threads share the row"

@@ -39,7 +39,7 @@ from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, s
 from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
 from tvm_stitch.kernel.scattered.updates import added_buffers, held_bytes, loaded_bytes
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, scattered_sum
+from tvm_stitch.stages.patterns.scattered_reduction import MOST_UPDATES, scattered_reduction
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
 BLOCK_THREADS = 1024
@@ -283,7 +283,7 @@ def _limits(program: ScatteredProgram) -> Iterator[Limit]:
 SCATTERED = Kind(
     mappings=(Scattered,),
     program=scattering_program,
-    claims=lambda stage: scattered_sum(stage) is not None,
+    claims=lambda stage: scattered_reduction(stage) is not None,
     holds=lambda program: isinstance(program, ScatteredProgram),
     unsupported=_unsupported,
     candidates=_candidates,

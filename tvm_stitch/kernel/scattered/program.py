@@ -1,8 +1,9 @@
 """Programs over the rows of a table to which indices send updates.
 
-In: Stages in order, of which some are scattered sums, and the buffers that must be written. Out: a
-ScatteredProgram over the table's rows, or why there is none. What is made of the sums belongs to
-their rows; what updates are made of is computed where they are added. Must not know threads.
+In: Stages in order, of which some are scattered reductions, and the buffers that must be written.
+Out: a ScatteredProgram over the table's rows, or why there is none. What is made of the sums
+belongs to their rows; what updates are made of is computed where they are added. Must not know
+threads.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space, find_space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum, scattered_sum
+from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction, scattered_reduction
 from tvm_stitch.stages.stage import Refused, Stage, Var, same_size, shown
 
 MOST_INLINED = 16  # operators behind each other that an update is made of
@@ -26,17 +27,17 @@ class ScatteredProgram(Program):
     """What one kernel computes to whose rows indices send updates; see the module's docstring."""
 
     # Inputs of its stages that its own threads add up beforehand.
-    scattered: tuple[ScatteredSum, ...]
+    scattered: tuple[ScatteredReduction, ...]
 
 
 def scattering_program(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> ScatteredProgram | Refused:
-    """The program of stages some of which are scattered sums, all over the rows of one table."""
+    """The program of stages some of which are scattered reductions, all of one table's rows."""
     producer = {stage.output: stage for stage in stages}
-    found: list[ScatteredSum] = []
+    found: list[ScatteredReduction] = []
     for stage in stages:
-        if scattered_sum(stage) is None:
+        if scattered_reduction(stage) is None:
             continue
         own = _computed(stage, producer)
         if isinstance(own, Refused):
@@ -90,12 +91,12 @@ def _reduces_elsewhere(program: Program) -> Refused | None:
     )
 
 
-def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredSum | Refused:
-    """The scattered sum that reads nothing but inputs: all else it computes itself."""
+def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredReduction | Refused:
+    """The scattered reduction that reads nothing but inputs: all else it computes itself."""
     for _ in range(MOST_INLINED):
         reads = {read.key: read for read in stage.reads if read.buffer in producer}
         if not reads:
-            found = scattered_sum(stage)
+            found = scattered_reduction(stage)
             return found or Refused(f"{stage.name} is sent to rows by what is computed")
         if any(producer[read.buffer].is_reduction for read in reads.values()):
             return Refused(f"{stage.name} adds up what is reduced before")

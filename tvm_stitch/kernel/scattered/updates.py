@@ -1,7 +1,7 @@
 """Updates as a thread adds them up: some at a time, whose loads are on their way together.
 
-In: the part whose rows updates go to, a scattered sum. Writes TIR into the part's Writer. Must not
-know where the numbers of updates come from.
+In: the part whose rows updates go to, a scattered reduction. Writes TIR into the part's Writer.
+Must not know where the numbers of updates come from.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, flat_loads, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.kernel.scattered.shared_rows import put_together
 from tvm_stitch.stages.guards import mentions
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import remembered
-from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -57,12 +58,12 @@ class Fetched:
     is_shared: bool  # whether all updates have the same
 
 
-def fetched(wanted: ScatteredSum) -> tuple[Fetched, ...]:
+def fetched(wanted: ScatteredReduction) -> tuple[Fetched, ...]:
     """The reads of rows as long as the table's: an update's own, those of a number that it has."""
     return remembered(wanted.stage, fetched, lambda: _fetched(wanted))
 
 
-def _fetched(wanted: ScatteredSum) -> tuple[Fetched, ...]:
+def _fetched(wanted: ScatteredReduction) -> tuple[Fetched, ...]:
     stage = wanted.stage
     axes = stage.axes[wanted.depth :]
     own = flatten(axes, stage.extents[wanted.depth :])
@@ -81,7 +82,7 @@ def _fetched(wanted: ScatteredSum) -> tuple[Fetched, ...]:
     return tuple(found)
 
 
-def at_once(wanted: ScatteredSum, mapping: Mapping) -> int:
+def at_once(wanted: ScatteredReduction, mapping: Mapping) -> int:
     """Updates of a row that a thread has on their way."""
     count, rows = constant(wanted.count), constant(wanted.rows)
     if count is None or rows is None or count < MANY * rows:
@@ -90,24 +91,24 @@ def at_once(wanted: ScatteredSum, mapping: Mapping) -> int:
     return MANY if loaded <= MOST_BYTES else FEWEST
 
 
-def held_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
+def held_bytes(wanted: ScatteredReduction, mapping: Mapping) -> int:
     """Of a thread, what it has of updates at once."""
     shared = sum(element_bytes(each.read.buffer) for each in fetched(wanted) if each.is_shared)
     each = at_once(wanted, mapping) * update_bytes(wanted) + shared
     return mapping.elements * each
 
 
-def update_bytes(wanted: ScatteredSum) -> int:
+def update_bytes(wanted: ScatteredReduction) -> int:
     """Of an element of an update, what a thread loads."""
     return sum(map(element_bytes, added_buffers(wanted)))
 
 
-def loaded_bytes(wanted: ScatteredSum) -> int:
+def loaded_bytes(wanted: ScatteredReduction) -> int:
     """The same of what memory gives: a sector, where neighbours are not side by side."""
     return remembered(wanted.stage, loaded_bytes, lambda: _loaded_bytes(wanted))
 
 
-def _loaded_bytes(wanted: ScatteredSum) -> int:
+def _loaded_bytes(wanted: ScatteredReduction) -> int:
     stage = wanted.stage
     apart = {
         read.buffer
@@ -128,7 +129,7 @@ def _lies_apart(read: Read, columns: tuple[Var, ...], analyzer: Analyzer) -> boo
     return not analyzer.can_prove_equal(following, read.place + 1)
 
 
-def added_buffers(wanted: ScatteredSum) -> set[Var]:
+def added_buffers(wanted: ScatteredReduction) -> set[Var]:
     """Tensors of which each update has a part of its own."""
     shared = {each.read.buffer for each in fetched(wanted) if each.is_shared}
     return {read.buffer for read in find_reads(wanted.value) if not read.nested} - shared
@@ -137,7 +138,7 @@ def added_buffers(wanted: ScatteredSum) -> set[Var]:
 class Updates:
     """Those of one sum, for the row of a thread."""
 
-    def __init__(self, part: Part, wanted: ScatteredSum, dtype: str) -> None:
+    def __init__(self, part: Part, wanted: ScatteredReduction, dtype: str) -> None:
         self.part, self.wanted, self.dtype = part, wanted, dtype
         self.writer, self.mapping, self.position = part.writer, part.mapping, part.position
         self.at_once = at_once(wanted, part.mapping)
@@ -179,11 +180,11 @@ class Updates:
                     self.writer.when(self.position.exists(step, alike.guard)),
                     self.writer.unrolled(self.mapping.vector, "lane") as lane,
                 ):
-                    slot, none = self.part.own_slot(step, lane), tirx.const(0, self.dtype)
+                    slot, none = self.part.own_slot(step, lane), self.wanted.nothing(self.dtype)
                     for near, each in enumerate(numbers):
                         value = loaded[near * self.mapping.elements + slot]
                         value = tirx.Select(each >= 0, value, none)
-                        self.writer.store(tile, slot, tile[slot] + value)
+                        put_together(self.writer, self.wanted, tile, slot, value)
 
     @contextmanager
     def _taken(self, number: Callable[[Expr], Expr], first: Expr, last: Expr) -> Iterator[Var]:
@@ -299,5 +300,5 @@ class Updates:
         known |= {key: tile[slot] for key, tile in self.shared.items()}
         value = replaced(wanted.value, known, {**axes, wanted.update: update.astype("int64")})
         value = widened(flat_loads(self.part.views, value, wanted.place)).astype(self.dtype)
-        none = tirx.const(0, self.dtype)
-        self.writer.store(tile, slot, tile[slot] + tirx.if_then_else(update >= 0, value, none))
+        value = tirx.if_then_else(update >= 0, value, wanted.nothing(self.dtype))
+        put_together(self.writer, wanted, tile, slot, value)

@@ -23,7 +23,7 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )
 from tvm_stitch.graph.front.undispatched import scans_rows
-from tvm_stitch.stages.extremes import EXTREMES
+from tvm_stitch.stages.extremes import reducer
 
 _op = relax.op
 Axes = Sequence[int] | int | None
@@ -116,7 +116,7 @@ def _mean_of_all(call: Call, x: Expr, dtype: Any = None) -> Expr:
 Extreme = Callable[..., Expr]
 
 
-def _extreme(function: Callable[..., Expr], name: str, least: float) -> Extreme:
+def _extreme(function: Callable[..., Expr], name: str) -> Extreme:
     """The largest or smallest element, or what is not a number if there is any."""
 
     def convert(call: Call, x: Expr, dim: Axes = (), keepdim: bool = False) -> Expr:
@@ -128,21 +128,21 @@ def _extreme(function: Callable[..., Expr], name: str, least: float) -> Extreme:
             return call.cast(narrow, of)
         if not is_float(of):
             return over(call, function, x, dim, keepdim)
-        compute = partial(_reduced, name, least, axes(dim, rank(x)), keepdim)
+        compute = partial(_reduced, name, axes(dim, rank(x)), keepdim)
         return call.cast(call.te(compute, call.wide(x)), of)
 
     return convert
 
 
-def _reduced(name: str, least: float, along: Sequence[int], keepdim: bool, x: te.Tensor) -> Any:
-    """The extreme of that name over axes; `least` where there is none, not TVM's finite number."""
-    reducer = te.comm_reducer(EXTREMES[name], lambda of: tirx.const(least, of), name)
+def _reduced(name: str, along: Sequence[int], keepdim: bool, x: te.Tensor) -> Any:
+    """The extreme of that name over axes; infinite where there is none, not TVM's finite number."""
+    extreme = reducer(name)
     inside = {axis: te.reduce_axis((0, x.shape[axis]), f"r{axis}") for axis in along}
     outside = [axis for axis in range(len(x.shape)) if keepdim or axis not in inside]
 
     def found(*place: Any) -> Any:
         read = {**dict(zip(outside, place, strict=True)), **inside}
-        return reducer(x[tuple(read[a] for a in range(len(x.shape)))], axis=list(inside.values()))
+        return extreme(x[tuple(read[a] for a in range(len(x.shape)))], axis=list(inside.values()))
 
     return te.compute([1 if a in inside else x.shape[a] for a in outside], found, name=name)
 
@@ -215,8 +215,8 @@ def _running(function: Callable[..., Expr]) -> Converter:
     return convert
 
 
-LARGEST = _extreme(_op.max, "largest", -float("inf"))
-SMALLEST = _extreme(_op.min, "smallest", float("inf"))
+LARGEST = _extreme(_op.max, "largest")
+SMALLEST = _extreme(_op.min, "smallest")
 
 OPERATORS: dict[str, Converter] = {
     "_log_softmax": _softmax(_op.nn.log_softmax),

@@ -1,6 +1,7 @@
 """Rows that are added into a table where indices say, as the gradient of an embedding is.
 
-Those of known sizes have a kernel (kernel/scattered), which sums in the updates' order.
+So are rows whose largest or smallest elements are wanted. Tables of known sizes have a kernel
+(kernel/scattered), which goes through a row's updates in their order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tvm_stitch.frontend.torch.call import (
     rank,
 )
 from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of
-from tvm_stitch.graph.front.scatter_add import stitches
+from tvm_stitch.graph.front.scatter_nd import stitches
 
 _op = relax.op
 # Of a row, at least: 32 bytes of halves are what memory gives.
@@ -73,8 +74,15 @@ class Rows:
         """How many rows there are."""
         return prod(self.extents[: self.outer]) * prod(self.named)
 
-    def added(self, call: Call, x: Expr, indices: Sequence[Expr], values: Expr) -> Expr:
-        """The tensor with values added where indices say."""
+    def added(
+        self,
+        call: Call,
+        x: Expr,
+        indices: Sequence[Expr],
+        values: Expr,
+        reduction: str = "add",
+    ) -> Expr:
+        """The tensor with values added where indices say, or compared: "max", "min"."""
         first, last, front = self.axes[0], self.axes[-1] + 1, self.extents[: self.outer]
         shape = [*self.extents[:first], *self.shape, *self.extents[last:]]
         numbered = [*([prod(front)] if front else []), *self.shape]
@@ -86,6 +94,7 @@ class Rows:
             _shaped(call, table, [self.count, *self.own]),
             self._places(call, indices, numbered),
             _shaped(call, updates, [*numbered, *self.own]),
+            reduction,
         )
         result = _shaped(call, result, [*front, *self.named, *self.own])
         return _swapped(call, result, self.outer, len(self.axes), first - self.outer)
@@ -171,7 +180,7 @@ def _without_padding(call: Call, gradient: Expr, places: Expr, padding: int) -> 
     return call.te(body, gradient, places)
 
 
-def _added(call: Call, table: Expr, places: Expr, updates: Expr) -> Expr:
+def _added(call: Call, table: Expr, places: Expr, updates: Expr, reduction: str = "add") -> Expr:
     """A table, and updates for its rows: scatter_nd, which is a stage of its own."""
     indices = call.emit(_op.expand_dims(places, -1))
-    return call.emit(_op.scatter_nd(table, indices, updates, "add"))
+    return call.emit(_op.scatter_nd(table, indices, updates, reduction))

@@ -34,7 +34,7 @@ from tvm_stitch.frontend.torch.call import (
 from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of, within
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
 from tvm_stitch.frontend.torch.ops.rows_added import Rows, embedding_dense_backward
-from tvm_stitch.stages.extremes import larger, smaller
+from tvm_stitch.stages.extremes import larger, nothing, smaller
 
 _op = relax.op
 _ZERO = tirx.const(0, "int64")
@@ -239,14 +239,7 @@ def _over(function: Callable[..., Expr]) -> Callable[..., Expr]:
     return lambda call, each: call.emit(function(each, [-1]))
 
 
-def _least(of: str) -> Any:
-    return tirx.const(-float("inf"), of) if is_float(of) else tirx.min_value(of)
-
-
-def _most(of: str) -> Any:
-    return tirx.const(float("inf"), of) if is_float(of) else tirx.max_value(of)
-
-
+_least, _most = partial(nothing, "largest"), partial(nothing, "smallest")
 _SUM = _Reduction(_over(_op.sum), lambda a, b: a + b, partial(immediate, 0))
 _REDUCTIONS = {
     "sum": _SUM,
@@ -255,6 +248,8 @@ _REDUCTIONS = {
     "amax": _Reduction(lambda call, each: LARGEST(call, each, [-1]), larger, _least),
     "amin": _Reduction(lambda call, each: SMALLEST(call, each, [-1]), smaller, _most),
 }
+_OF_ROWS = {"sum": "add", "mean": "add", "amax": "max", "amin": "min"}
+"""Those that kernels of rows have, and relax's names for them."""
 
 
 def _scatter_reduce(
@@ -268,10 +263,59 @@ def _scatter_reduce(
     include_self: bool = True,
 ) -> Expr:
     """What is written, and what was there if that counts, as one; nothing changes the others."""
+    return _combined(call, x, _scattered(call, x, dim, index, source), reduce, include_self)
+
+
+def _index_reduce(
+    call: Call,
+    x: Expr,
+    dim: int,
+    index: Expr,
+    source: Expr,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Expr:
+    """The same of whole rows: slices along a dimension that an index names."""
+    if not rank(x):
+        raise TorchError("a tensor without dimensions")
+    indices: list[Expr | None] = [*[None] * (dim % rank(x)), index]
+    layout = Layout.of(call, indices)
+    rows = Rows.of(x, layout) if reduce in _OF_ROWS and not _is_few(layout.shape) else None
+    if rows is None:
+        return _combined(call, x, _put(call, x, indices, source), reduce, include_self)
+    of, places, reduction = wide(call.dtype), [index_of(call, index)], _OF_ROWS[reduce]
+    own, updates = call.cast(x, of), call.cast(source, of)
+    if not include_self:
+        own = call.te(partial(_filled, dims(x), _REDUCTIONS[reduce].nothing(of)))
+    found = rows.added(call, own, places, updates, reduction)
+    if include_self and reduce != "mean":
+        return call.cast(found, call.dtype)
+    ones = call.te(partial(_filled, dims(source), tirx.const(1, "int32")))
+    zeros = call.te(partial(_filled, dims(x), tirx.const(0, "int32")))
+    hits = call.cast(rows.added(call, zeros, places, ones), "int64")
+    kept = partial(_kept, reduce, of, include_self)
+    return call.pointwise(kept, x, found, hits, of=(of, of, "int64"), to=call.dtype)
+
+
+def _filled(shape: Sequence[Dim], value: Any) -> te.Tensor:
+    return te.compute(shape, lambda *_at: value, name="filled")
+
+
+def _kept(reduce: str, of: str, include_self: bool, own: Any, others: Any, number: Any) -> Any:
+    """An element as it was where nothing is written, else what is; sums of means are divided."""
+    if reduce == "mean":
+        divisor = number + tirx.const(1, "int64") if include_self else number
+        others = _divided(others, divisor, of)
+    return tirx.Select(number > _ZERO, others, own)
+
+
+def _combined(call: Call, x: Expr, writes: _Writes, reduce: str, include_self: bool) -> Expr:
+    """Every element and each of a few writes."""
     of, shape = wide(call.dtype), dims(x)
     if of == "bool":
         raise TorchError("reductions of booleans")
-    writes, kind = _scattered(call, x, dim, index, source), _REDUCTIONS[reduce]
+    kind = _REDUCTIONS[reduce]
     found = kind.reduced(call, writes.each(call, shape, of, kind.nothing(of)))
     one = tirx.const(1, "int64")
     ones = replace(writes, value=lambda *_of: one).each(call, shape, "int64", _ZERO)
@@ -279,9 +323,7 @@ def _scatter_reduce(
 
     def compute(own: Any, others: Any, number: Any) -> Any:
         both = kind.combined(own, others) if include_self else others
-        if reduce == "mean":
-            both = _divided(both, number + one if include_self else number, of)
-        return tirx.Select(number > _ZERO, both, own)
+        return _kept(reduce, of, include_self, own, both, number)
 
     return call.pointwise(compute, x, found, hits, of=(of, of, "int64"), to=call.dtype)
 
@@ -295,6 +337,7 @@ def _divided(total: Any, number: Any, of: str) -> Any:
 OPERATORS: dict[str, Converter] = {
     "embedding_dense_backward": embedding_dense_backward,
     "index_put": _index_put,
+    "index_reduce": _index_reduce,
     "scatter.src": _scatter,
     "scatter.value": _scatter,
     "scatter_add": _scatter_add,

@@ -1,6 +1,6 @@
 """Rows that many updates of one chunk go to, as the words do that a text has most of.
 
-In: the indices of a scattered sum, shared memory of a block. Writes TIR into a Writer.
+In: the indices of a scattered reduction, shared memory of a block. Writes TIR into a Writer.
 
 Updates are counted in bins by their rows. Of a bin with many the first update says which row is
 meant: most likely the one that most go to, and the same in every run. Its updates are listed as

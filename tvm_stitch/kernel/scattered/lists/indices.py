@@ -1,7 +1,7 @@
 """The updates of a sum by their numbers: to which row each goes, and whose row that is.
 
-In: a scattered sum, its program's Mapping, the layout of its lists, where it is written. Writes TIR
-into a Writer. Must not know who lists what is found.
+In: a scattered reduction, its program's Mapping, the layout of its lists, where it is written.
+Writes TIR into a Writer. Must not know who lists what is found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tvm_stitch.kernel.codegen.tir_builder import Place, flat_loads
 from tvm_stitch.kernel.ir.listing import AT_ONCE
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.scattered.lists.layout import ListLayout
-from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import Expr, as_int64, constant, substitute
 from tvm_stitch.stages.symbolic_analyzer import int64
 
@@ -39,7 +39,7 @@ class Indices:
     """Those of one sum, which the threads of a block share."""
 
     def __init__(
-        self, wanted: ScatteredSum, layout: ListLayout, mapping: Mapping, place: Place
+        self, wanted: ScatteredReduction, layout: ListLayout, mapping: Mapping, place: Place
     ) -> None:
         self.wanted, self.layout, self.mapping, self.place = wanted, layout, mapping, place
         self.writer, self.name = place.writer, wanted.stage.name

@@ -1,7 +1,7 @@
 """How much room the updates of a block's rows take: in its list, and on their way to it.
 
-In: a scattered sum, the Space of its program, its Mapping. Out: plain numbers. Must not know what
-updates are made of.
+In: a scattered reduction, the Space of its program, its Mapping. Out: plain numbers. Must not know
+what updates are made of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.scattered.lists import chunk_layout
 from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES, ChunkLayout
-from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import Expr, constant, element_bytes, item_bytes
 
 LIST_BYTES = 1 << 17  # at most
@@ -71,7 +71,7 @@ class ListLayout:
 
 
 def list_layouts(
-    scattered: Sequence[ScatteredSum], space: Space, mapping: Mapping
+    scattered: Sequence[ScatteredReduction], space: Space, mapping: Mapping
 ) -> tuple[ListLayout, ...]:
     """The lists of a block, which are for the same iterations.
 
@@ -109,7 +109,7 @@ def _bits(count: int) -> int:
 
 
 def _layout(
-    wanted: ScatteredSum, columns: int, shares: tuple[int, int, int, int], mapping: Mapping
+    wanted: ScatteredReduction, columns: int, shares: tuple[int, int, int, int], mapping: Mapping
 ) -> ListLayout:
     """The list of a sum: where it can be, it has room for all updates."""
     groups, _turns, iterations, listed = shares

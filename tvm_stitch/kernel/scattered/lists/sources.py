@@ -1,6 +1,6 @@
 """Where a block has the updates of its rows from: all indices, or what other blocks sorted out.
 
-In: the indices of a scattered sum, where entries are noted. Writes TIR into a Writer.
+In: the indices of a scattered reduction, where entries are noted. Writes TIR into a Writer.
 
 Where there are few indices, every block looks through all of them. Where there are many, each block
 takes a chunk of them first, and sorts it out: who has the row that an update goes to. Updates of a

@@ -1,7 +1,7 @@
 """In shared memory: the updates that indices send to a block's rows, row by row, in their order.
 
-In: a scattered sum, its layout, the Mapping of its program, where it is written. Writes TIR into a
-Writer.
+In: a scattered reduction, its layout, the Mapping of its program, where it is written. Writes TIR
+into a Writer.
 
 A block notes the updates of its rows (sources), each as one number of its row and its own. An
 atomic counter says where, so the order is left to chance: sorted, they are the same list every
@@ -20,7 +20,7 @@ from tvm_stitch.kernel.scattered.lists.layout import ListLayout
 from tvm_stitch.kernel.scattered.lists.room import Room
 from tvm_stitch.kernel.scattered.lists.sources import Partition, Scan, Source
 from tvm_stitch.kernel.scattered.shared_rows import Partials, shares_rows
-from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import Expr, as_int64, constant, item_bytes
 from tvm_stitch.stages.symbolic_analyzer import int64
 
@@ -29,7 +29,12 @@ class UpdateList:
     """The list of one sum."""
 
     def __init__(
-        self, wanted: ScatteredSum, layout: ListLayout, mapping: Mapping, place: Place, at: Expr
+        self,
+        wanted: ScatteredReduction,
+        layout: ListLayout,
+        mapping: Mapping,
+        place: Place,
+        at: Expr,
     ) -> None:
         """`at`: where in the workspace of the kernel the sum has its own."""
         self.wanted, self.layout = wanted, layout

@@ -1,4 +1,4 @@
-"""Sums of updates that indices send to rows, as the gradient of an embedding is.
+"""Sums of updates that indices send to rows, as the gradient of an embedding is, and extremes.
 
 In: a Stage. Out: the row that each update goes to and what it adds there, or None. TIR says it as a
 reduction over all updates, of which those for other rows count for nothing: right whoever computes
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import tirx
 
+from tvm_stitch.stages.extremes import EXTREMES
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
     Expr,
@@ -26,18 +27,28 @@ from tvm_stitch.stages.stage import (
 )
 from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
 
+COMBINERS = ("sum", "max", "min", *EXTREMES)
 # Are numbered in 32 bits; behind them, sums of some of them.
 MOST_UPDATES = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class ScatteredSum:
+class ScatteredReduction:
     """The parts of such a stage: rows are its first axes, `depth` of them."""
 
     stage: Stage
     depth: int
     row: Expr  # of an update, by the reduced axis
     value: Expr  # what it adds, by the reduced axis and the stage's other axes
+
+    @property
+    def combiner(self) -> str:
+        """How two updates of a row become one."""
+        return self.stage.combiner
+
+    def nothing(self, dtype: str) -> Expr:
+        """What changes no result: what a row has that no update goes to."""
+        return self.stage.identity.astype(dtype)
 
     @property
     def update(self) -> Var:
@@ -70,10 +81,12 @@ class ScatteredSum:
 
 
 @memoized
-def scattered_sum(stage: Stage) -> ScatteredSum | None:
+def scattered_reduction(stage: Stage) -> ScatteredReduction | None:
     """What a reduction adds to which row, if that is all that it does."""
     value = stage.value
-    if stage.combiner != "sum" or len(stage.reduced) != 1 or not isinstance(value, tirx.Select):
+    if stage.combiner not in COMBINERS or len(stage.reduced) != 1:
+        return None
+    if not isinstance(value, tirx.Select):
         return None
     if not isinstance(value.condition, tirx.EQ):
         return None
@@ -90,7 +103,7 @@ def scattered_sum(stage: Stage) -> ScatteredSum | None:
         if depth and not _uses(row, stage.axes) and not _uses(own, stage.reduced):
             if _uses(value.true_value, stage.axes[:depth]):
                 return None
-            return ScatteredSum(stage, depth, row, value.true_value)
+            return ScatteredReduction(stage, depth, row, value.true_value)
     return None
 
 
