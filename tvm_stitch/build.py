@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import tvm
@@ -13,7 +14,7 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm_stitch import timing, transform
 from tvm_stitch.cache.once import once_lowered
 from tvm_stitch.cache.store import store_of
-from tvm_stitch.device import device_of
+from tvm_stitch.device import Device, device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
@@ -31,10 +32,12 @@ from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
+from tvm_stitch.graph.front.scattered.sorted_updates import SortedUpdates
 from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
+from tvm_stitch.kernel.scattered.order import order_of_rows
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUDNN, is_off
 from tvm_stitch.library.shim import unusable
@@ -100,7 +103,7 @@ def stitch_passes(
             undone.update(whole)
         dump.planned(blocks, whole)
 
-    between = _legalizing_passes(settings, dump)
+    between = _legalizing_passes(settings, dump, device_of(target))
     store = store_of(options.cache if options else None)
     schedules = DefaultSchedules(target, store)
     is_read = plans is not None or dump.is_wanted
@@ -126,15 +129,19 @@ def stitch_passes(
     ]
 
 
-def _legalizing_passes(settings: Options, dump: Dump) -> list[tvm.transform.Pass]:
+def _legalizing_passes(settings: Options, dump: Dump, device: Device) -> list[tvm.transform.Pass]:
     """From decomposed operators to calls of TIR in dataflow blocks."""
+    schemes = set(settings.schemes)
+    scattered = schemes >= ROW_SCHEMES
+    sorts = scattered and "global" in schemes
     return [
         *dump.decomposed(),
         relax.transform.EliminateCommonSubexpr(),
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
-        Legalize(scattered=set(settings.schemes) >= ROW_SCHEMES),
+        *([SortedUpdates(partial(order_of_rows, device=device))] if sorts else []),
+        Legalize(scattered=scattered),
         OneSpelling(),
         *([transform.Approximate()] if settings.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),

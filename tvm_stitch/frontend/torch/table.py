@@ -11,7 +11,7 @@ from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
 from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
-from tvm_stitch.graph.front.scatter_nd import LONGEST, MOST_ROWS
+from tvm_stitch.graph.front.scattered.scatter_nd import LONGEST, MOST_ROWS
 
 
 def table() -> str:

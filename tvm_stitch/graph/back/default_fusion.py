@@ -42,6 +42,12 @@ class DefaultKernel:
         return all(map(_is_view, self.functions))
 
     @property
+    def is_preparation(self) -> bool:
+        """Whether it stands for no operator, and is there so that kernels of ours take less."""
+        of_ours = all("tirx.is_scheduled" in (each.attrs or {}) for each in self.functions)
+        return of_ours and not self.numbers
+
+    @property
     def holds_product(self) -> bool:
         """Whether it multiplies matrices or convolves."""
         return any(map(holds_product, self.functions))

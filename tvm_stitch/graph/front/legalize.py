@@ -22,7 +22,7 @@ from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
 from tvm_stitch.graph.front.functions.take import legalize_take
 from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
 from tvm_stitch.graph.front.pooling.max_backward import legalize_max_pool2d_backward
-from tvm_stitch.graph.front.scatter_nd import legalize_scatter_nd
+from tvm_stitch.graph.front.scattered.scatter_nd import legalize_scatter_nd
 from tvm_stitch.stages.bfloat16_constants import by_bits
 from tvm_stitch.stages.stage import Expr, dtype_of
 

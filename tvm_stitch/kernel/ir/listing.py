@@ -33,16 +33,19 @@ ADDED_SHARE = 0.6
 class Listing:
     """Of all sums of a kernel, what each of its blocks does."""
 
-    looked: int  # indices
-    listed: int  # updates
-    room: int  # for these
+    looked: int = 0  # indices
+    listed: int = 0  # updates
+    room: int = 0  # for these
     added: int = 0  # bytes that are loaded of its updates,
     counted: int = 0  # and of these the bytes of tensors, which are loaded in any case
     is_shared: bool = False  # whether the blocks sort out the indices for each other
+    waits: int = 0  # of updates that are sorted before: loads of a row that wait for each other
 
     def us(self, threads: int, device: Device) -> float:
         """How long a block of so many threads takes that has a multiprocessor to itself."""
         timing = device.timing
+        if self.waits:
+            return self.waits * timing.l2_latency_us
         cycles = self.looked * LOOKED * timing.issue / min(device.lanes, threads)
         total = cycles / device.clock * 1e6
         total += LISTING_US + -(-self.looked // (threads * AT_ONCE)) * timing.l2_latency_us

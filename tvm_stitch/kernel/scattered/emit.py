@@ -2,7 +2,8 @@
 
 In: a Program with scattered reductions and its Mapping. Writes TIR into a Writer. Decides nothing.
 
-A block lists the updates of all its rows first (update_list), or of as many as there is room for.
+A block lists the updates of all its rows first (update_list), or of as many as there is room for,
+unless a kernel before has sorted them (sorted_updates).
 Then it takes a few rows at a time: the threads of a row add up what the list has for it, some
 updates on their way at once. Rows that many indices name are shared by all threads of the block,
 idle ones as well, whose sums are combined in shared memory. What follows is emitted as of any rows,
@@ -29,21 +30,24 @@ from tvm_stitch.kernel.rows.row_state import NextRow
 from tvm_stitch.kernel.scattered.chunk_sums import ChunkSums
 from tvm_stitch.kernel.scattered.lists.indices import as_int32, int32
 from tvm_stitch.kernel.scattered.lists.layout import ListLayout, list_layouts
+from tvm_stitch.kernel.scattered.lists.sorted_updates import SortedUpdates
 from tvm_stitch.kernel.scattered.lists.update_list import UpdateList
-from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
+from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, is_sorted
 from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
 from tvm_stitch.kernel.scattered.updates import Updates
 from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 from tvm_stitch.stages.symbolic_analyzer import int64
 
+_List = UpdateList | SortedUpdates
 HEAVY = 32  # updates of a row, beyond which all threads of its block share them
 HEAVIER = 4  # and how many times the average, where others' threads have rows of their own
 
 
 def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) -> Expr:
     """Write a part; the number of its blocks."""
-    return _Scattered(behind_sums(program), mapping, place, program.scattered).emit()
+    kind = _Sorted if is_sorted(program) else _Scattered
+    return kind(behind_sums(program), mapping, place, program.scattered).emit()
 
 
 def workspace(program: ScatteredProgram, mapping: Mapping) -> Var | None:
@@ -113,11 +117,33 @@ class _Scattered(IteratedPart):
         )  # fmt: skip
 
 
+class _Sorted(IteratedPart):
+    """Blocks whose rows' updates a kernel before has sorted."""
+
+    def __init__(
+        self,
+        program: Program,
+        mapping: Mapping,
+        place: Place,
+        scattered: tuple[ScatteredReduction, ...],
+    ) -> None:
+        super().__init__(program, mapping, place)
+        self.lists = [SortedUpdates(each, program.space, mapping, place) for each in scattered]
+
+    def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
+        """What a block does in an iteration."""
+        position = self._position(iteration)
+        return _Part(
+            self.program, self.mapping, self.place, position, self.sums, next_row,
+            lists=self.lists, iteration=iteration, listed=iteration,
+        )  # fmt: skip
+
+
 class _Part(Part):
     """Rows that are at hand when their sums are."""
 
     def __init__(
-        self, *of_rows: Any, lists: list[UpdateList], iteration: Expr, listed: Expr
+        self, *of_rows: Any, lists: Sequence[_List], iteration: Expr, listed: Expr
     ) -> None:
         super().__init__(*of_rows)
         self.lists = {each.wanted.stage.output: each for each in lists}
@@ -136,7 +162,7 @@ class _Part(Part):
 class _Sum:
     """One scattered reduction of a thread's row, into its tile."""
 
-    def __init__(self, part: _Part, updates: UpdateList, tile: Var) -> None:
+    def __init__(self, part: _Part, updates: _List, tile: Var) -> None:
         self.part, self.list, self.tile = part, updates, tile
         self.wanted = updates.wanted
         self.writer, self.mapping, self.position = part.writer, part.mapping, part.position
@@ -150,7 +176,7 @@ class _Sum:
         writer, updates = self.writer, self.list
         clear(writer, self.wanted, self.tile, self.mapping)
         first_row = self.part.listed * self.mapping.rows
-        if updates.always_fits:
+        if isinstance(updates, SortedUpdates) or updates.always_fits:
             self._add(first_row)
             return
         whole = updates.total <= updates.layout.room

@@ -11,6 +11,7 @@ there are so many that this takes less long (kernel/ir/listing).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     thread_registers,
     too_much_shared,
 )
-from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row, turns_of
 from tvm_stitch.kernel.ir.listing import Listing
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
@@ -35,18 +36,29 @@ from tvm_stitch.kernel.scattered.emit import emit_scattered, workspace
 from tvm_stitch.kernel.scattered.lists.chunk_layout import HOT, ChunkLayout
 from tvm_stitch.kernel.scattered.lists.layout import list_layouts
 from tvm_stitch.kernel.scattered.mapping import Scattered
-from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
+from tvm_stitch.kernel.scattered.program import (
+    ScatteredProgram,
+    behind_sums,
+    is_sorted,
+    scattering_program,
+)
 from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
-from tvm_stitch.kernel.scattered.updates import added_buffers, held_bytes, loaded_bytes
+from tvm_stitch.kernel.scattered.updates import added_buffers, at_once, held_bytes, loaded_bytes
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.patterns.scattered_reduction import MOST_UPDATES, scattered_reduction
-from tvm_stitch.stages.stage import Refused, constant, element_bytes
+from tvm_stitch.stages.patterns.scattered_reduction import (
+    MOST_UPDATES,
+    ScatteredReduction,
+    scattered_reduction,
+)
+from tvm_stitch.stages.stage import Read, Refused, constant, element_bytes, find_reads
 
 BLOCK_THREADS = 1024
 RESIDENT = 1  # blocks of a multiprocessor
 # Elements of a row that a thread has where rows are not split.
 THREAD_ELEMENTS = 16
 FEWEST_THREADS = 256  # of a block, where there are few rows
+SORTED_THREADS = (256, 128, 64, 32)  # the same where a kernel before has sorted the updates
+SORTED_RESIDENT = 1024  # threads of a multiprocessor, which have 64 registers each
 PIECE_THREADS = WARP  # of rows that are split
 PIECE_STEPS = 2
 SECTOR_ELEMENTS = 16  # of a piece, at least: of halves, what memory gives at least
@@ -73,6 +85,9 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
     vector, whole = vector_width(inner), _is_whole(inner)
     while not is_aligned(inner, vector):
         vector //= 2
+    if is_sorted(problem.program):
+        yield from _of_sorted(problem, vector, whole)
+        return
     if whole:
         least = power_of_two(-(-columns // max(vector, THREAD_ELEMENTS)))
     else:
@@ -91,6 +106,25 @@ def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
                 ways.sort(key=lambda way: (way[0].idle / way[0].threads, -way[0].blocks))
                 for way in ways:
                     yield from way
+
+
+def _of_sorted(problem: Problem[ScatteredProgram], vector: int, whole: bool) -> Iterator[Scattered]:
+    """Blocks of their own rows, small ones: there is nothing that they would have to list."""
+    space, columns = problem.program.space, problem.columns
+    most = THREAD_ELEMENTS // vector if whole else 1
+    least = power_of_two(-(-columns // (vector * max(1, most))))
+    found = []
+    for block in SORTED_THREADS:
+        threads = min(least, block if whole else PIECE_THREADS)
+        steps = -(-columns // (threads * vector)) if whole else 1
+        mapping = Scattered(threads, block // threads, vector, steps, 1)
+        pieces = blocks_of_row(space, mapping)
+        resident = max(1, SORTED_RESIDENT // block)
+        blocks = pieces * turns_of(space, mapping)
+        found.append(replace(mapping, blocks=blocks, min_blocks_per_sm=resident))
+    enough = (each for each in found if each.blocks >= problem.device.multiprocessors)
+    best = next(enough, found[-1])
+    yield from (best, *(each for each in found if each is not best))
 
 
 def _listed(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[Scattered]:
@@ -127,6 +161,8 @@ def _adds_up_chunks(program: ScatteredProgram, mapping: Scattered) -> bool:
 
 def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Listing:
     """Indices that a block looks through, twice where it sorts them out, and its updates."""
+    if is_sorted(program):
+        return Listing(waits=max(_waits(each, mapping, extents) for each in program.scattered))
     looked = listed = room = added = counted = 0
     layouts = list_layouts(program.scattered, program.space, mapping)
     for each, layout in zip(program.scattered, layouts, strict=True):
@@ -139,6 +175,19 @@ def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
         counted += sum(extents.bytes(buffer) for buffer in added_buffers(each))
     own, known = added // mapping.blocks, counted // mapping.blocks
     return Listing(looked, listed, room, own, known, mapping.partitioned)
+
+
+def _waits(wanted: ScatteredReduction, mapping: Mapping, extents: Extents) -> int:
+    """Loads of a row that wait for each other: its range, then numbers and updates by turns."""
+    each = extents.size(wanted.count) / max(1, extents.size(wanted.rows))
+    chain = 1 + max((_depth_of(read) for read in find_reads(wanted.value)), default=0)
+    return 1 + -(-math.ceil(each) // at_once(wanted, mapping)) * chain
+
+
+def _depth_of(read: Read) -> int:
+    """How many loads a load waits for, and itself."""
+    inner = [each for index in read.load.indices for each in find_reads(index)]
+    return 1 + max(map(_depth_of, inner), default=0)
 
 
 def _sorted_out(count: int, chunks: ChunkLayout, mapping: Mapping) -> int:
@@ -204,9 +253,10 @@ def _footprint(program: ScatteredProgram, mapping: Mapping) -> Footprint:
     share = mapping.elements * sum(element_bytes(each.stage.output) for each in program.scattered)
     registers = max(needed.registers, thread_registers(held + fetched + share, mapping.vector))
     shared = needed.shared
-    layouts = list_layouts(program.scattered, program.space, mapping)
-    for each, layout in zip(program.scattered, layouts, strict=True):
-        shared += aligned(layout.bytes) + aligned(shared_sum_bytes(each, mapping))
+    if not is_sorted(program):
+        layouts = list_layouts(program.scattered, program.space, mapping)
+        shared += sum(aligned(layout.bytes) for layout in layouts)
+    shared += sum(aligned(shared_sum_bytes(each, mapping)) for each in program.scattered)
     return Footprint(mapping.block_threads, registers, shared)
 
 
@@ -261,6 +311,8 @@ def _profile(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
 
 
 def _why(program: ScatteredProgram, mapping: Mapping) -> str:
+    if is_sorted(program):
+        return "rows add up their updates, which are sorted by a kernel before, in their order"
     groups = mapping.blocks // blocks_of_row(program.space, mapping)
     rows = -(-(constant(program.space.rows) or 0) // groups)
     known = [constant(each.count) for each in program.scattered]

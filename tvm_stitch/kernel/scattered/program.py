@@ -47,6 +47,8 @@ def scattering_program(
     if any(output in sums for output in outputs):
         return Refused("sums of updates are written by a stage of their own")
     first = found[0]
+    if any((each.sorted is None) != (first.sorted is None) for each in found):
+        return Refused("updates that are sorted, and others")
     if any(
         not (same_size(each.rows, first.rows) and same_size(each.columns, first.columns))
         for each in found[1:]
@@ -66,6 +68,11 @@ def scattering_program(
     inputs |= dict.fromkeys(read.buffer for each in wanted for read in each.stage.reads)
     fields_of_rows = _fields(made) | {"inputs": tuple(inputs), "reduces": True}
     return ScatteredProgram(**fields_of_rows, scattered=wanted)
+
+
+def is_sorted(program: ScatteredProgram) -> bool:
+    """Whether a kernel before has sorted its updates."""
+    return program.scattered[0].sorted is not None
 
 
 def _fields(program: Program) -> dict[str, Any]:

@@ -18,6 +18,11 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from tvm_stitch.frontend.torch.rewrites.calls import Calls
 
 _aten = torch.ops.aten
+# What leaves the elements of an index in their order.
+_SPREAD = frozenset({
+    _aten.alias.default, _aten.expand.default, _aten.reshape.default, _aten.unsqueeze.default,
+    _aten.view.default,
+})  # fmt: skip
 
 
 def with_same_rows(graph: fx.Graph, accepts: Callable[[fx.Node], bool]) -> None:
@@ -37,9 +42,7 @@ def _replace(node: fx.Node, accepts: Callable[[fx.Node], bool]) -> None:
     if is_sum and not include_self:  # PyTorch has no such call of rows
         return
     axis, calls = dim % rank, Calls(node)  # type: ignore[operator]
-    for other in reversed(range(rank)):
-        if other != axis:
-            index = calls(_aten.select.int, index, other, 0)
+    index = _of_rows(calls, index, axis)  # type: ignore[arg-type]
     if is_sum:
         found = calls(_aten.index_put.default, x, [*[None] * axis, index], source, True)
     else:
@@ -49,6 +52,26 @@ def _replace(node: fx.Node, accepts: Callable[[fx.Node], bool]) -> None:
         calls.replace_by(found)
     else:
         calls.erase()
+
+
+def _of_rows(calls: Calls, index: fx.Node, axis: int) -> fx.Node:
+    """An index for each row: where it can be, what was spread, which others may name, too."""
+    places = index.meta["val"]
+    count, found = places.shape[axis], index
+    while found.target in _SPREAD and _has(found.args[0], count):
+        found = found.args[0]  # type: ignore[assignment]
+    if found is not index:
+        is_list = found.meta["val"].dim() == 1
+        return found if is_list else calls(_aten.view.default, found, [count])
+    for other in reversed(range(places.dim())):
+        if other != axis:
+            found = calls(_aten.select.int, found, other, 0)
+    return found
+
+
+def _has(node: object, count: int) -> bool:
+    """Whether a tensor has so many elements."""
+    return isinstance(node, fx.Node) and statically_known_true(node.meta["val"].numel() == count)
 
 
 def _names_rows(x: fx.Node, axis: int, index: fx.Node, source: object) -> bool:

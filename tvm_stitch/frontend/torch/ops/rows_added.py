@@ -26,7 +26,7 @@ from tvm_stitch.frontend.torch.call import (
     rank,
 )
 from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of
-from tvm_stitch.graph.front.scatter_nd import stitches
+from tvm_stitch.graph.front.scattered.scatter_nd import stitches
 
 _op = relax.op
 # Of a row, at least: 32 bytes of halves are what memory gives.

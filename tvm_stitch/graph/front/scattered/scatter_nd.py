@@ -39,6 +39,7 @@ SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
 
 # By relax's names; extremes by theirs, of which NumPy's and PyTorch's keep what is not a number.
 _EXTREMES = {"max": "largest", "min": "smallest"}
+REDUCTIONS = ("add", *_EXTREMES)
 
 
 def stitches(dtype: str, rows: int, columns: int) -> bool:
@@ -53,7 +54,7 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     """
     data, indices, updates = call.args
     usual, reduction = call.op.get_attr("FLegalize"), str(call.attrs.reduction)
-    if reduction not in ("add", *_EXTREMES) or not has_shape(indices):
+    if reduction not in REDUCTIONS or not has_shape(indices):
         return usual(builder, call)
     *places, depth = (constant(as_int64(extent)) for extent in shape_of(indices))
     if depth is None or not has_shape(updates):
@@ -74,18 +75,36 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
 def _scattered(
     data: te.Tensor, indices: te.Tensor, updates: te.Tensor, depth: int, reduction: str
 ) -> te.Tensor:
-    """A table, and what indices of so many numbers send to its rows; halves in float32."""
+    """A table, and what indices of so many numbers send to its rows."""
     table, places = tuple(data.shape), tuple(indices.shape[:-1])
-    wide = ACCUMULATORS.get(str(data.dtype), str(data.dtype))
     update = te.reduce_axis((0, product(tuple(map(as_int64, places)))), "update")
-    combine, reduced, nothing = _combiner(reduction, wide)
 
-    def of_row(*at: Expr) -> Expr:
+    def sent(at: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         own = unraveled(update.var.astype("int64"), places)
         index = tuple(indices(*own, tirx.IntImm("int64", n)) for n in range(depth))
         goes = tirx.EQ(flatten(index, table[:depth]), flatten(at[:depth], table[:depth]))
-        value = updates(*own, *at[depth:]).astype(wide)
-        return reduced(tirx.Select(goes, value, nothing), axis=update)
+        return goes, updates(*own, *at[depth:])
+
+    return of_rows(data, update, sent, reduction)
+
+
+def of_rows(
+    data: te.Tensor,
+    update: Any,
+    sent: Callable[[tuple[Expr, ...]], tuple[Expr, Expr]],
+    reduction: str,
+) -> te.Tensor:
+    """A table, and what its rows' updates come to along an axis; halves in float32.
+
+    `sent` says of an element whether an update goes to its row, and the update's own element.
+    """
+    table = tuple(data.shape)
+    wide = ACCUMULATORS.get(str(data.dtype), str(data.dtype))
+    combine, reduced, nothing = _combiner(reduction, wide)
+
+    def of_row(*at: Expr) -> Expr:
+        goes, value = sent(at)
+        return reduced(tirx.Select(goes, value.astype(wide), nothing), axis=update)
 
     found = te.compute(table, of_row, name="scattered")
     return te.compute(

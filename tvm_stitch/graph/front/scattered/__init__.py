@@ -1,0 +1,1 @@
+"""What indices send to rows of a table, as TIR of these rows."""

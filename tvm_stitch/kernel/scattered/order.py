@@ -1,0 +1,290 @@
+"""Updates sorted by the rows that they go to: a kernel that is launched before others read them.
+
+In: how many updates and rows there are, the dtype of the indices, the Device. Out: a scheduled
+PrimFunc, which depends on indices alone, not on the order in which threads run. Must not know what
+is done with the updates of a row, nor where the indices come from.
+
+A radix sort from the least significant digit on, in one cooperative launch. In each pass a block
+has a contiguous chunk of the sequence, and each of its warps a contiguous part of that. Warps count
+their digits, blocks leave their totals for all others, and behind a barrier of the grid everyone
+knows where each of its digits begins. Pairs of row and update go from one ping-pong buffer to the
+other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
+from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.scattered.lists.indices import IN_CUDA, int32
+from tvm_stitch.stages.stage import Expr, Var, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
+
+THREADS = MAX_BLOCK_THREADS
+WARPS = THREADS // WARP
+# A histogram for each warp, of 32 bits for each digit, fits into static shared memory.
+DIGIT_BITS = 8
+# Threads that share the totals of a digit: each has a part of the blocks.
+PARTS = 8
+
+_CLEAR = """
+__device__ __forceinline__ void {name}(
+    void* first, void* last, int rows, int block, int blocks) {{
+  for (int row = block * blockDim.x + threadIdx.x; row < rows; row += blocks * blockDim.x) {{
+    ((int*)first)[row] = ((int*)last)[row] = 0;
+  }}
+}}
+"""
+# Updates of no row are those of one more row behind the last, also where this has been said before.
+_ROW = """
+__device__ __forceinline__ int {name}_row({type} index, int rows) {{
+  return index < 0 || index >= rows ? rows : (int)index;
+}}
+"""
+_COUNT = """
+__device__ __forceinline__ void {name}(
+    const void* indices, void* table, void* shared,
+    int count, int rows, int each, int block, int shift, int bits) {{
+  int digits = 1 << bits, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int* histograms = (int*)shared;
+  int* own = histograms + warp * digits;
+  for (int digit = lane; digit < digits; digit += 32) own[digit] = 0;
+  __syncwarp();
+  int start = (block * (blockDim.x / 32) + warp) * each, end = min(start + each, count);
+  for (int at = start + lane; at < end; at += 32) {{
+    int row = {name}_row((({type}*)indices)[at], rows);
+    atomicAdd(own + (row >> shift & (digits - 1)), 1);
+  }}
+  __syncthreads();
+  for (int digit = threadIdx.x; digit < digits; digit += blockDim.x) {{
+    int total = 0;
+    #pragma unroll
+    for (int other = 0; other < blockDim.x / 32; ++other) {{
+      total += histograms[other * digits + digit];
+    }}
+    ((int*)table)[block * digits + digit] = total;
+  }}
+}}
+"""
+# Of each warp's histogram the places where its digits begin: behind all smaller digits, behind the
+# same digit of the blocks before and of the block's warps before. `sums` has room for two numbers
+# of each digit and part, and one of each warp.
+_STARTS = """
+__device__ __forceinline__ void {name}_starts(
+    int* histograms, int* sums, int* table, int block, int blocks, int bits, int parts) {{
+  int digits = 1 << bits, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int digit = threadIdx.x & (digits - 1), part = threadIdx.x >> bits;
+  int total = 0, before = 0;
+  if (part < parts) {{
+    #pragma unroll 8
+    for (int other = part; other < blocks; other += parts) {{
+      int own = table[other * digits + digit];
+      total += own;
+      before += other < block ? own : 0;
+    }}
+    sums[part * digits + digit] = total;
+    sums[(parts + part) * digits + digit] = before;
+  }}
+  __syncthreads();
+  total = before = 0;
+  if (threadIdx.x < digits) {{
+    for (int other = 0; other < parts; ++other) {{
+      total += sums[other * digits + digit];
+      before += sums[(parts + other) * digits + digit];
+    }}
+  }}
+  int scanned = total;
+  for (int apart = 1; apart < 32; apart *= 2) {{
+    int other = __shfl_up_sync(0xffffffffu, scanned, apart);
+    if (lane >= apart) scanned += other;
+  }}
+  int* of_warps = sums + 2 * parts * digits;
+  if (lane == 31) of_warps[warp] = scanned;
+  __syncthreads();
+  if (threadIdx.x < digits) {{
+    int start = scanned - total + before;
+    for (int other = 0; other < warp; ++other) start += of_warps[other];
+    #pragma unroll
+    for (int other = 0; other < blockDim.x / 32; ++other) {{
+      int own = histograms[other * digits + digit];
+      histograms[other * digits + digit] = start;
+      start += own;
+    }}
+  }}
+  __syncthreads();
+}}
+"""
+# In the first pass updates are in their own order. All lanes come to what a warp does together;
+# those behind the end have a digit that nobody has.
+_PLACE = """
+__device__ __forceinline__ void {name}(
+    const void* indices, void* updates, void* rows_to, void* updates_to, void* table, void* shared,
+    int count, int rows, int each, int block, int blocks, int shift, int bits, int parts) {{
+  int digits = 1 << bits, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int* histograms = (int*)shared;
+  int* sums = histograms + blockDim.x / 32 * digits;
+  {name}_starts(histograms, sums, (int*)table, block, blocks, bits, parts);
+  int* own = histograms + warp * digits;
+  int start = (block * (blockDim.x / 32) + warp) * each, end = min(start + each, count);
+  for (int group = start; group < end; group += 32) {{
+    int at = group + lane, row = rows, update = at, digit = -1, place = 0;
+    if (at < end) {{
+      row = {name}_row((({type}*)indices)[at], rows);
+      if (shift > 0) update = ((int*)updates)[at];
+      digit = row >> shift & (digits - 1);
+    }}
+    unsigned alike = __match_any_sync(0xffffffffu, digit);
+    unsigned lower = alike & ((1u << lane) - 1);
+    if (at < end) place = own[digit] + __popc(lower);
+    __syncwarp();
+    if (at < end && lower == 0) own[digit] += __popc(alike);
+    __syncwarp();
+    if (at < end) {{
+      ((int*)rows_to)[place] = row;
+      ((int*)updates_to)[place] = update;
+    }}
+  }}
+}}
+"""
+_RANGES = """
+__device__ __forceinline__ void {name}(
+    void* sorted, void* first, void* last, int count, int rows, int block, int blocks) {{
+  int* own = (int*)sorted;
+  for (int at = block * blockDim.x + threadIdx.x; at < count; at += blocks * blockDim.x) {{
+    int row = own[at];
+    if (row == rows) continue;
+    if (at == 0 || own[at - 1] != row) ((int*)first)[row] = at;
+    if (at == count - 1 || own[at + 1] != row) ((int*)last)[row] = at + 1;
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class OrderLayout:
+    """How the work of a sort is shared, and what it has in memory."""
+
+    count: int
+    rows: int
+    each: int  # updates of a warp
+    blocks: int
+    passes: int
+    bits: int  # of a digit
+
+    @property
+    def digits(self) -> int:
+        """Values of a digit."""
+        return 1 << self.bits
+
+    @property
+    def parts(self) -> int:
+        """Threads that share the totals of a digit."""
+        return min(PARTS, THREADS // self.digits)
+
+    @property
+    def shared_words(self) -> int:
+        """Histograms of warps, sums of digits and those of warps."""
+        return (WARPS + 2 * self.parts) * self.digits + WARPS
+
+    @property
+    def table_words(self) -> int:
+        """Totals of each block's digits."""
+        return self.blocks * self.digits
+
+    @property
+    def workspace_words(self) -> int:
+        """The table, two buffers of rows and one of updates: `order` is the other one."""
+        return self.table_words + self.count * (1 if self.passes == 1 else 3)
+
+
+def order_layout(count: int, rows: int, device: Device) -> OrderLayout:
+    """About one block for as many updates as it has threads, one on each multiprocessor at most."""
+    turns = -(-count // (THREADS * device.multiprocessors))
+    all_bits = rows.bit_length()  # of numbers up to `rows`, which is that of no row
+    passes = -(-all_bits // DIGIT_BITS)
+    blocks = -(-count // (THREADS * turns))
+    return OrderLayout(count, rows, WARP * turns, blocks, passes, -(-all_bits // passes))
+
+
+def order_of_rows(count: int, rows: int, dtype: str, device: Device) -> tirx.PrimFunc:
+    """A kernel that sorts updates by the rows that they go to: indices, order, first, last.
+
+    `order` is a permutation of the updates, sorted by their rows, stably; updates of no row (below
+    0, or not below `rows`) come last. `order[first[r]:last[r]]` are those of row r. A workspace
+    follows.
+    """
+    layout = order_layout(count, rows, device)
+    indices = _buffer("indices", count, dtype)
+    order, first, last = (
+        _buffer(name, size) for name, size in (("order", count), ("first", rows), ("last", rows))
+    )
+    workspace = _buffer("workspace", layout.workspace_words)
+    block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
+    sort = _Sort(layout, block, workspace)
+    sort.write(indices, order, (_start(first), _start(last)))
+    body = on_threads(sort.writer.done(), thread, THREADS, resident=1)
+    body = bound(block, "blockIdx.x", int64(layout.blocks), body)
+    return kernel_function(signature((indices, order, first, last)), body, [workspace])
+
+
+class _Sort:
+    """The statements of a block."""
+
+    def __init__(self, layout: OrderLayout, block: Expr, workspace: Var) -> None:
+        self.layout, self.block, self.writer = layout, block, Writer()
+        self.table = _start(workspace)
+        after_table = range(layout.table_words, layout.workspace_words, layout.count)
+        self.buffers = [workspace.ptr_to([int64(start)]) for start in after_table]
+        histograms = self.writer.allocate("histograms", layout.shared_words, "int32", "shared")
+        # TVM shrinks a buffer to the elements that are used, of which it sees none in CUDA.
+        self.writer.call(histograms.ptr_to([int64(layout.shared_words - 1)]))
+        self.shared = _start(histograms)
+
+    def write(self, indices: Var, order: Var, ranges: tuple[Expr, Expr]) -> None:
+        """All passes, and where each row's updates are in the end."""
+        layout, of_grid = self.layout, (self.block, int32(self.layout.blocks))
+        sizes = int32(layout.count), int32(layout.rows)
+        self._call("clear", _CLEAR, *ranges, sizes[1], *of_grid)
+        source, dtype = _start(indices), dtype_of(indices)
+        # The last pass leaves updates in `order`, of two buffers that take turns.
+        updates = [_start(order), *self.buffers[2:]]
+        for number in range(layout.passes):
+            sorted_rows = self.buffers[number % 2]
+            to = updates[(layout.passes - 1 - number) % 2]
+            digit = int32(number * layout.bits), int32(layout.bits)
+            here = *sizes, int32(layout.each), self.block
+            self._call("count", _COUNT, source, self.table, self.shared, *here, *digit, dtype=dtype)
+            self._grid_barrier()
+            origin = updates[(layout.passes - number) % len(updates)]
+            places = source, origin, sorted_rows, to, self.table, self.shared
+            rest = int32(layout.blocks), *digit, int32(layout.parts)
+            self._call("place", _STARTS + _PLACE, *places, *here, *rest, dtype=dtype)
+            self._grid_barrier()
+            source, dtype = sorted_rows, "int32"
+        self._call("ranges", _RANGES, source, *ranges, *sizes, *of_grid)
+
+    def _grid_barrier(self) -> None:
+        self.writer.call(T.cuda.grid_sync())
+
+    def _call(self, what: str, source: str, *arguments: Expr, dtype: str = "") -> None:
+        """A function in CUDA, perhaps of indices of a dtype."""
+        name = "_".join(("tvm_stitch_order", what, *([dtype] if dtype else [])))
+        if dtype:
+            source = (_ROW + source).format(name=name, type=IN_CUDA[dtype])
+        else:
+            source = source.format(name=name)
+        self.writer.call(T.cuda.func_call(name, *arguments, source_code=source))
+
+
+def _buffer(name: str, size: int, dtype: str = "int32") -> Var:
+    return tirx.decl_buffer((int64(size),), dtype, name, layout=None)
+
+
+def _start(buffer: Var) -> Expr:
+    return buffer.ptr_to([int64(0)])
