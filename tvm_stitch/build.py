@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch import timing, transform
@@ -37,7 +36,8 @@ from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
-from tvm_stitch.kernel.scattered.order import order_of_rows
+from tvm_stitch.kernel.rows.legal import has_clusters
+from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUDNN, is_off
 from tvm_stitch.library.shim import unusable
@@ -133,14 +133,14 @@ def _legalizing_passes(settings: Options, dump: Dump, device: Device) -> list[tv
     """From decomposed operators to calls of TIR in dataflow blocks."""
     schemes = set(settings.schemes)
     scattered = schemes >= ROW_SCHEMES
-    sorts = scattered and "global" in schemes
+    sorts = scattered and "cluster" in schemes and has_clusters(device)
     return [
         *dump.decomposed(),
         relax.transform.EliminateCommonSubexpr(),
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
-        *([SortedUpdates(partial(order_of_rows, device=device))] if sorts else []),
+        *([SortedUpdates(_sorting)] if sorts else []),
         Legalize(scattered=scattered),
         OneSpelling(),
         *([transform.Approximate()] if settings.fast_math else []),
@@ -150,6 +150,10 @@ def _legalizing_passes(settings: Options, dump: Dump, device: Device) -> list[tv
         relax.transform.FoldConstant(),
         OwnPositions(settings.recomputed),
     ]
+
+
+def _sorting(wanted: Sequence[tuple[int, int, str]]) -> tirx.PrimFunc:
+    return order_of_rows([Sort(*each) for each in wanted])
 
 
 def kernel_passes(

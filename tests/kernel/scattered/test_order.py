@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,40 +9,43 @@ from check import H200, cuda_of
 
 from tvm_stitch import simt
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
-from tvm_stitch.kernel.scattered.order import order_layout, order_of_rows
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
+from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.target import full_target
 
 DEVICE = device_of(H200)
 GARBAGE = 7
 
 
-def sort(indices, rows, seeds=(1,)):
-    """What the kernel leaves in order, first and last, the same by each order of threads."""
-    function = order_of_rows(len(indices), rows, str(indices.dtype), DEVICE)
+def sorted_by(wanted, seeds=(1,)):
+    """What the kernel leaves of each sort, the same by each order of threads: its three lists."""
+    sorts = [Sort(len(indices), rows, str(indices.dtype)) for indices, rows in wanted]
+    function = order_of_rows(sorts)
     assert check_kernel(function, DEVICE) is None
     kernel = simt.Function(function, H200)
     found = []
     for seed in seeds:
         arrays = [np.full(int(p.ty.shape[0]), GARBAGE, str(p.ty.dtype)) for p in function.params]
-        arrays[0][:] = indices
+        for array, (indices, _rows) in zip(arrays, wanted, strict=False):
+            array[:] = indices
         assert not kernel(arrays, seed=seed).hazards
-        found.append(arrays[1:4])
+        found.append(arrays[len(wanted) : -1])
     for other in found[1:]:
         for one, same in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, same)
-    return found[0]
+    return [found[0][n : n + 3] for n in range(0, len(found[0]), 3)]
 
 
-def check_order(indices, rows, seeds=(1,)):
-    order, first, last = sort(indices, rows, seeds)
-    wide = indices.astype("int64")
-    own = np.where((wide < 0) | (wide >= rows), rows, wide)
-    np.testing.assert_array_equal(order, np.argsort(own, kind="stable"))
-    counts = np.bincount(own, minlength=rows + 1)[:rows]
-    starts = np.cumsum(counts) - counts
-    np.testing.assert_array_equal(first, np.where(counts, starts, 0))
-    np.testing.assert_array_equal(last, np.where(counts, starts + counts, 0))
+def check_order(*wanted, seeds=(1,)):
+    for (indices, rows), lists in zip(wanted, sorted_by(wanted, seeds), strict=True):
+        order, first, last = lists
+        wide = indices.astype("int64")
+        own = np.where((wide < 0) | (wide >= rows), rows, wide)
+        np.testing.assert_array_equal(order, np.argsort(own, kind="stable"))
+        counts = np.bincount(own, minlength=rows + 1)[:rows]
+        starts = np.cumsum(counts) - counts
+        np.testing.assert_array_equal(first, np.where(counts, starts, 0))
+        np.testing.assert_array_equal(last, np.where(counts, starts + counts, 0))
 
 
 def random(count, rows, dtype, beyond=0):
@@ -59,35 +61,39 @@ def random(count, rows, dtype, beyond=0):
     [(1, 1), (7, 3), (33, 31), (1000, 7), (1027, 1000), (5000, 300), (3000, 70000)],
 )
 def test_updates_are_in_the_order_of_their_rows(count, rows, dtype):
-    check_order(random(count, rows, dtype), rows)
+    check_order((random(count, rows, dtype), rows))
 
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("count, rows", [(7, 3), (1027, 255), (2100, 256)])
 def test_updates_of_no_row_come_last(count, rows, dtype):
-    check_order(random(count, rows, dtype, beyond=1 + rows // 2), rows)
+    check_order((random(count, rows, dtype, beyond=1 + rows // 2), rows))
 
 
 def test_what_32_bits_do_not_hold_is_no_row():
-    check_order(np.array([1, 1 << 32, -(1 << 40), 0, (1 << 32) + 1, 2], "int64"), 3)
+    check_order((np.array([1, 1 << 32, -(1 << 40), 0, (1 << 32) + 1, 2], "int64"), 3))
 
 
 @pytest.mark.parametrize("index", [-1, 0, 41, 63, 64])
 def test_all_may_go_to_one_row_or_none(index):
-    check_order(np.full(2050, index, "int32"), 64)
+    check_order((np.full(2050, index, "int32"), 64))
 
 
 @pytest.mark.parametrize("rows", [300, 70000])
 def test_the_order_of_threads_makes_no_difference(rows):
-    check_order(random(3000, rows, "int32", beyond=20), rows, seeds=range(1, 5))
+    check_order((random(3000, rows, "int32", beyond=20), rows), seeds=range(1, 5))
 
 
-def test_warps_may_have_more_updates_than_lanes(monkeypatch):
-    small = replace(DEVICE, multiprocessors=2)
-    monkeypatch.setitem(globals(), "DEVICE", small)
-    assert order_layout(5000, 300, small).each == 96
-    check_order(random(5000, 300, "int64", beyond=9), 300, seeds=(1, 2))
+def test_warps_have_more_updates_than_lanes():
+    assert Sort(20000, 300, "int64").each == 96
+    check_order((random(20000, 300, "int64", beyond=9), 300), seeds=(1, 2))
+
+
+def test_several_are_sorted_side_by_side():
+    """Each by a cluster of its own, whatever the others' sizes are."""
+    sizes = [(5000, 300, "int64"), (40, 7, "int32"), (1, 1, "int64"), (1000, 70000, "int32")]
+    check_order(*((random(n, rows, dtype), rows) for n, rows, dtype in sizes), seeds=(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -95,19 +101,11 @@ def test_warps_may_have_more_updates_than_lanes(monkeypatch):
     [(1, 1, 1), (64, 1, 7), (255, 1, 8), (256, 2, 5), (5600, 2, 7), (1 << 20, 3, 7)],
 )
 def test_as_few_passes_as_there_are_bytes(rows, passes, bits):
-    """Two barriers of the grid each."""
-    layout = order_layout(4096, rows, DEVICE)
-    assert (layout.passes, layout.bits) == (passes, bits)
-    source = cuda_of(order_of_rows(4096, rows, "int32", DEVICE))
-    assert source.count("cuda_grid_sync();") == 2 * passes
-
-
-@pytest.mark.parametrize("count", [1, 1024, 1025, 1 << 18])
-def test_all_blocks_are_there_at_once(count):
-    layout = order_layout(count, 255, DEVICE)
-    assert layout.blocks * 32 * layout.each >= count > (layout.blocks - 1) * 32 * layout.each
-    function = order_of_rows(count, 255, "int64", DEVICE)
-    assert 0 < multiprocessors_needed(function, DEVICE) <= DEVICE.multiprocessors
+    """Two barriers of the cluster each."""
+    sort = Sort(4096, rows, "int32")
+    assert (sort.passes, sort.bits) == (passes, bits)
+    source = cuda_of(order_of_rows([sort]))
+    assert source.count("cluster_sync();") == 2 * passes
 
 
 @pytest.mark.slow
@@ -117,7 +115,7 @@ def test_all_blocks_are_there_at_once(count):
 def test_nvcc_takes_it_without_a_stack(rows, dtype, tmp_path):
     target = full_target(H200)
     path = tmp_path / "order.cu"
-    path.write_text(cuda_of(order_of_rows(1 << 18, rows, dtype, DEVICE), target, "order"))
+    path.write_text(cuda_of(order_of_rows([Sort(1 << 17, rows, dtype)]), target, "order"))
     command = ["nvcc", f"-arch={target.attrs['arch']}", "-cubin", "-Xptxas", "-v", "-O3"]
     done = subprocess.run([*command, path], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -26,6 +26,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     too_much_shared,
 )
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row, turns_of
+from tvm_stitch.kernel.ir.instructions import instructions
 from tvm_stitch.kernel.ir.listing import Listing
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
@@ -43,7 +44,13 @@ from tvm_stitch.kernel.scattered.program import (
     scattering_program,
 )
 from tvm_stitch.kernel.scattered.shared_rows import shared_sum_bytes
-from tvm_stitch.kernel.scattered.updates import added_buffers, at_once, held_bytes, loaded_bytes
+from tvm_stitch.kernel.scattered.updates import (
+    added_buffers,
+    at_once,
+    fetched,
+    held_bytes,
+    loaded_bytes,
+)
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.patterns.scattered_reduction import (
     MOST_UPDATES,
@@ -178,16 +185,34 @@ def _listing(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
 
 
 def _waits(wanted: ScatteredReduction, mapping: Mapping, extents: Extents) -> int:
-    """Loads of a row that wait for each other: its range, then numbers and updates by turns."""
+    """Loads of a row that wait for each other: its range, then numbers and updates by turns.
+
+    What is no vector of an update is loaded where its element is computed, behind a branch each.
+    """
     each = extents.size(wanted.count) / max(1, extents.size(wanted.rows))
-    chain = 1 + max((_depth_of(read) for read in find_reads(wanted.value)), default=0)
-    return 1 + -(-math.ceil(each) // at_once(wanted, mapping)) * chain
+    together = at_once(wanted, mapping)
+    vectors = {found.read.key for found in fetched(wanted)}
+    reads = [read for read in find_reads(wanted.value) if not read.nested]
+    ahead = max((_depth_of(read) for read in reads if read.key in vectors), default=0)
+    behind = max((_depth_of(read) for read in reads if read.key not in vectors), default=0)
+    chain = 1 + ahead + together * mapping.elements * behind
+    return 1 + -(-math.ceil(each) // together) * chain
 
 
 def _depth_of(read: Read) -> int:
     """How many loads a load waits for, and itself."""
     inner = [each for index in read.load.indices for each in find_reads(index)]
     return 1 + max(map(_depth_of, inner), default=0)
+
+
+def _of_updates(program: ScatteredProgram, extents: Extents) -> tuple[float, float]:
+    """Operations and special functions of updates for each of the table's elements."""
+    plain = special = 0.0
+    for each in program.scattered:
+        taken = instructions(each.stage)
+        of_row = extents.size(each.count) / max(1, extents.size(each.rows))
+        plain, special = plain + of_row * taken.plain, special + of_row * taken.special
+    return plain, special
 
 
 def _sorted_out(count: int, chunks: ChunkLayout, mapping: Mapping) -> int:
@@ -306,7 +331,13 @@ def _profile(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOM
             beyond = max(0, extents.elements(buffer) - found.elements)
             other += beyond * element_bytes(buffer)
     along = (*first.along, round(looked)) if looked >= 1 else first.along
-    phases = (replace(first, reads=tuple(reads), along=along), *others)
+    first = replace(first, reads=tuple(reads), along=along)
+    if is_sorted(program):
+        plain, special = _of_updates(program, extents)
+        first = replace(
+            first, operations=first.operations + plain, specials=first.specials + special
+        )
+    phases = (first, *others)
     return replace(found, phases=phases, other_bytes=other, listing=listing)
 
 

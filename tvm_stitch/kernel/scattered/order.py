@@ -1,26 +1,27 @@
 """Updates sorted by the rows that they go to: a kernel that is launched before others read them.
 
-In: how many updates and rows there are, the dtype of the indices, the Device. Out: a scheduled
-PrimFunc, which depends on indices alone, not on the order in which threads run. Must not know what
-is done with the updates of a row, nor where the indices come from.
+In: how many updates and rows there are, the dtype of the indices; of several sorts at once. Out: a
+scheduled PrimFunc, which depends on indices alone, not on the order in which threads run. Must not
+know what is done with the updates of a row, nor where the indices come from.
 
-A radix sort from the least significant digit on, in one cooperative launch. In each pass a block
-has a contiguous chunk of the sequence, and each of its warps a contiguous part of that. Warps count
-their digits, blocks leave their totals for all others, and behind a barrier of the grid everyone
-knows where each of its digits begins. Pairs of row and update go from one ping-pong buffer to the
-other.
+A radix sort from the least significant digit on, each by the blocks of a cluster of its own. In a
+pass a block has a contiguous chunk of the sequence, and each of its warps a contiguous part of
+that. Warps count their digits, blocks leave their totals for the others, and behind a barrier of
+the cluster everyone knows where each of its digits begins. Pairs of row and update go from one
+ping-pong buffer to the other. A barrier of the whole grid takes four times as long as a cluster's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
-from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.scattered.lists.indices import IN_CUDA, int32
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
@@ -30,8 +31,8 @@ THREADS = MAX_BLOCK_THREADS
 WARPS = THREADS // WARP
 # A histogram for each warp, of 32 bits for each digit, fits into static shared memory.
 DIGIT_BITS = 8
-# Threads that share the totals of a digit: each has a part of the blocks.
-PARTS = 8
+CLUSTER = 8  # blocks of a sort: more are not portable
+SORT_ATTRIBUTE = "tvm_stitch.sort"
 
 _CLEAR = """
 __device__ __forceinline__ void {name}(
@@ -167,35 +168,46 @@ __device__ __forceinline__ void {name}(
 
 
 @dataclass(frozen=True)
-class OrderLayout:
-    """How the work of a sort is shared, and what it has in memory."""
+class Sort:
+    """So many updates, by so many rows, which indices of a type name."""
 
     count: int
     rows: int
-    each: int  # updates of a warp
-    blocks: int
-    passes: int
-    bits: int  # of a digit
+    dtype: str
 
     @property
-    def digits(self) -> int:
-        """Values of a digit."""
-        return 1 << self.bits
+    def each(self) -> int:
+        """Updates of a warp."""
+        return WARP * -(-self.count // (THREADS * CLUSTER))
+
+    @property
+    def passes(self) -> int:
+        """Over all digits."""
+        return -(-self._bits // DIGIT_BITS)
+
+    @property
+    def bits(self) -> int:
+        """Of a digit."""
+        return -(-self._bits // self.passes)
+
+    @property
+    def _bits(self) -> int:
+        return self.rows.bit_length()  # of numbers up to `rows`, which is that of no row
 
     @property
     def parts(self) -> int:
         """Threads that share the totals of a digit."""
-        return min(PARTS, THREADS // self.digits)
+        return min(CLUSTER, THREADS >> self.bits)
 
     @property
     def shared_words(self) -> int:
         """Histograms of warps, sums of digits and those of warps."""
-        return (WARPS + 2 * self.parts) * self.digits + WARPS
+        return ((WARPS + 2 * self.parts) << self.bits) + WARPS
 
     @property
     def table_words(self) -> int:
         """Totals of each block's digits."""
-        return self.blocks * self.digits
+        return CLUSTER << self.bits
 
     @property
     def workspace_words(self) -> int:
@@ -203,74 +215,78 @@ class OrderLayout:
         return self.table_words + self.count * (1 if self.passes == 1 else 3)
 
 
-def order_layout(count: int, rows: int, device: Device) -> OrderLayout:
-    """About one block for as many updates as it has threads, one on each multiprocessor at most."""
-    turns = -(-count // (THREADS * device.multiprocessors))
-    all_bits = rows.bit_length()  # of numbers up to `rows`, which is that of no row
-    passes = -(-all_bits // DIGIT_BITS)
-    blocks = -(-count // (THREADS * turns))
-    return OrderLayout(count, rows, WARP * turns, blocks, passes, -(-all_bits // passes))
+def order_of_rows(sorts: Sequence[Sort]) -> tirx.PrimFunc:
+    """A kernel that sorts updates by the rows that they go to, several times side by side.
 
-
-def order_of_rows(count: int, rows: int, dtype: str, device: Device) -> tirx.PrimFunc:
-    """A kernel that sorts updates by the rows that they go to: indices, order, first, last.
-
-    `order` is a permutation of the updates, sorted by their rows, stably; updates of no row (below
-    0, or not below `rows`) come last. `order[first[r]:last[r]]` are those of row r. A workspace
-    follows.
+    Of each sort it has the indices, then of each `order`, `first` and `last`. `order` is a
+    permutation of the updates, sorted by their rows, stably; updates of no row (below 0, or not
+    below `rows`) come last. `order[first[r]:last[r]]` are those of row r. A workspace follows.
     """
-    layout = order_layout(count, rows, device)
-    indices = _buffer("indices", count, dtype)
-    order, first, last = (
-        _buffer(name, size) for name, size in (("order", count), ("first", rows), ("last", rows))
-    )
-    workspace = _buffer("workspace", layout.workspace_words)
+    indices = [_buffer("indices", each.count, each.dtype) for each in sorts]
+    found = [
+        (_buffer("order", each.count), _buffer("first", each.rows), _buffer("last", each.rows))
+        for each in sorts
+    ]
+    starts = list(accumulate((each.workspace_words for each in sorts), initial=0))
+    workspace = _buffer("workspace", starts[-1])
     block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
-    sort = _Sort(layout, block, workspace)
-    sort.write(indices, order, (_start(first), _start(last)))
-    body = on_threads(sort.writer.done(), thread, THREADS, resident=1)
-    body = bound(block, "blockIdx.x", int64(layout.blocks), body)
-    return kernel_function(signature((indices, order, first, last)), body, [workspace])
+    writer = Writer()
+    words = max(each.shared_words for each in sorts)
+    histograms = writer.allocate("histograms", words, "int32", "shared")
+    # TVM shrinks a buffer to the elements that are used, of which it sees none in CUDA.
+    writer.call(histograms.ptr_to([int64(words - 1)]))
+    for number, (own, start) in enumerate(zip(sorts, starts, strict=False)):
+        is_own = block_uniform(tirx.EQ(tirx.floordiv(block, CLUSTER), number))
+        with writer.when(is_own if len(sorts) > 1 else None):
+            rank = tirx.floormod(block, CLUSTER)
+            sort = _Sort(own, rank, writer, _start(histograms), (workspace, start))
+            sort.write(indices[number], *found[number])
+    body = on_threads(writer.done(), thread, THREADS, resident=1)
+    body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(CLUSTER), body)
+    body = bound(block, "blockIdx.x", int64(CLUSTER * len(sorts)), body)
+    func = signature((*indices, *(buffer for each in found for buffer in each)))
+    return kernel_function(func, body, workspaces=[workspace]).with_attr(SORT_ATTRIBUTE, True)
 
 
 class _Sort:
-    """The statements of a block."""
+    """The statements of a block of a sort's cluster."""
 
-    def __init__(self, layout: OrderLayout, block: Expr, workspace: Var) -> None:
-        self.layout, self.block, self.writer = layout, block, Writer()
-        self.table = _start(workspace)
-        after_table = range(layout.table_words, layout.workspace_words, layout.count)
-        self.buffers = [workspace.ptr_to([int64(start)]) for start in after_table]
-        histograms = self.writer.allocate("histograms", layout.shared_words, "int32", "shared")
-        # TVM shrinks a buffer to the elements that are used, of which it sees none in CUDA.
-        self.writer.call(histograms.ptr_to([int64(layout.shared_words - 1)]))
-        self.shared = _start(histograms)
+    def __init__(
+        self, sort: Sort, rank: Expr, writer: Writer, shared: Expr, place: tuple[Var, int]
+    ) -> None:
+        """`place`: the workspace, and where the sort has its own."""
+        self.sort, self.rank, self.writer, self.shared = sort, rank, writer, shared
+        workspace, start = place
+        self.table = workspace.ptr_to([int64(start)])
+        buffers = range(start + sort.table_words, start + sort.workspace_words, sort.count)
+        self.buffers = [workspace.ptr_to([int64(first)]) for first in buffers]
 
-    def write(self, indices: Var, order: Var, ranges: tuple[Expr, Expr]) -> None:
+    def write(self, indices: Var, order: Var, first: Var, last: Var) -> None:
         """All passes, and where each row's updates are in the end."""
-        layout, of_grid = self.layout, (self.block, int32(self.layout.blocks))
-        sizes = int32(layout.count), int32(layout.rows)
-        self._call("clear", _CLEAR, *ranges, sizes[1], *of_grid)
+        sort, of_cluster = self.sort, (self.rank, int32(CLUSTER))
+        sizes, ranges = (int32(sort.count), int32(sort.rows)), (_start(first), _start(last))
+        self._call("clear", _CLEAR, *ranges, sizes[1], *of_cluster)
         source, dtype = _start(indices), dtype_of(indices)
         # The last pass leaves updates in `order`, of two buffers that take turns.
         updates = [_start(order), *self.buffers[2:]]
-        for number in range(layout.passes):
+        for number in range(sort.passes):
             sorted_rows = self.buffers[number % 2]
-            to = updates[(layout.passes - 1 - number) % 2]
-            digit = int32(number * layout.bits), int32(layout.bits)
-            here = *sizes, int32(layout.each), self.block
+            to = updates[(sort.passes - 1 - number) % 2]
+            digit = int32(number * sort.bits), int32(sort.bits)
+            here = *sizes, int32(sort.each), self.rank
             self._call("count", _COUNT, source, self.table, self.shared, *here, *digit, dtype=dtype)
-            self._grid_barrier()
-            origin = updates[(layout.passes - number) % len(updates)]
+            self._barrier()
+            origin = updates[(sort.passes - number) % len(updates)]
             places = source, origin, sorted_rows, to, self.table, self.shared
-            rest = int32(layout.blocks), *digit, int32(layout.parts)
+            rest = int32(CLUSTER), *digit, int32(sort.parts)
             self._call("place", _STARTS + _PLACE, *places, *here, *rest, dtype=dtype)
-            self._grid_barrier()
+            self._barrier()
             source, dtype = sorted_rows, "int32"
-        self._call("ranges", _RANGES, source, *ranges, *sizes, *of_grid)
+        self._call("ranges", _RANGES, source, *ranges, *sizes, *of_cluster)
 
-    def _grid_barrier(self) -> None:
-        self.writer.call(T.cuda.grid_sync())
+    def _barrier(self) -> None:
+        """All blocks of the cluster are here, and what they have written is seen."""
+        self.writer.call(T.cuda.cluster_sync())
 
     def _call(self, what: str, source: str, *arguments: Expr, dtype: str = "") -> None:
         """A function in CUDA, perhaps of indices of a dtype."""

@@ -10,7 +10,7 @@ looks through all indices by itself. Knows no kernel.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -28,12 +28,14 @@ from tvm_stitch.stages.stage import Expr, as_int64, constant, dtype_of
 # which those have that look through the indices themselves.
 FEWEST, MOST = 1 << 11, 1 << 17
 SEVERAL = 2
+# Operators that compute indices, up to which they come first in a block: sorts stand together then.
+MOST_BEFORE = 8
 _SCATTER = "scatter_nd"
 _INT32 = "int32"
 _OPAQUE = 8
 
-Sorting = Callable[[int, int, str], tirx.PrimFunc]
-"""A kernel that sorts so many updates by so many rows, which indices of a type name."""
+Sorting = Callable[[Sequence[tuple[int, int, str]]], tirx.PrimFunc]
+"""A kernel that sorts: so many updates, by so many rows, which indices of a type name."""
 
 
 def SortedUpdates(sorting: Sorting) -> tvm.transform.Pass:
@@ -43,12 +45,8 @@ def SortedUpdates(sorting: Sorting) -> tvm.transform.Pass:
     def sorted_updates(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
         if _SCATTER not in operators_of(mod.functions.values()):
             return mod
-        found: Counter[_Sent] = Counter()
-        for function in mod.functions.values():
-            if isinstance(function, relax.Function):
-                relax.analysis.post_order_visit(function, partial(_count, found))
-        wanted = {sent for sent, calls in found.items() if calls >= SEVERAL}
-        return mutated(mod, _Sorting(mod, wanted, sorting)) if wanted else mod
+        mutator = _Sorting(mod, sorting)
+        return mutated(mod, mutator)
 
     return sorted_updates
 
@@ -83,43 +81,79 @@ class _Sent:
         return _Sent(indices, count, extents[0], tuple(shape[:-1]))
 
 
-def _count(found: Counter[_Sent], value: Expr) -> None:
-    if name_of(value) == _SCATTER:
-        sent = _Sent.of(value)
-        if sent is not None:
-            found[sent] += 1
-
-
 @relax.expr_functor.mutator
 class _Sorting(relax.PyExprMutator):
-    def __init__(self, mod: tvm.IRModule, wanted: set[_Sent], sorting: Sorting) -> None:
+    """Sorts stand where the first result is read, with all others that may stand there."""
+
+    def __init__(self, mod: tvm.IRModule, sorting: Sorting) -> None:
         super().__init__(mod)
-        self.wanted, self.sorting = wanted, sorting
+        self.sorting = sorting
+        self.wanted: set[_Sent] = set()  # of the dataflow block, and not sorted yet
         self.lists: dict[_Sent, tuple[Expr, ...]] = {}
+        self.known: set[relax.Var] = set()  # what has been computed
+
+    def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.BindingBlock:
+        """Every block sorts for itself."""
+        calls = [_Sent.of(b.value) for b in block.bindings if name_of(b.value) == _SCATTER]
+        found = Counter(sent for sent in calls if sent is not None)
+        self.wanted = {sent for sent, number in found.items() if number >= SEVERAL}
+        computed = {binding.var for binding in block.bindings}
+        self.known = {sent.indices for sent in self.wanted} - computed
+        self.lists = {}
+        return super().visit_dataflow_block_(_indices_first(block, self.wanted))
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        """What is computed may be sorted from here on."""
+        super().visit_var_binding_(binding)
+        self.known.add(binding.var)
 
     def visit_call_(self, call: Call) -> Expr:
         """A call whose updates have been sorted, or are now."""
         sent = _Sent.of(call) if name_of(call) == _SCATTER else None
-        if sent is None or sent not in self.wanted:
+        if sent in self.wanted:
+            self._sort([each for each in self.wanted if each.indices in self.known])
+        if sent is None or sent not in self.lists:
             return super().visit_call_(call)
-        data, indices, updates = map(self.visit_expr, call.args)
-        if sent not in self.lists:
-            self.lists[sent] = self._sorted(sent, indices)
+        data, _indices, updates = map(self.visit_expr, call.args)
         what = partial(_scattered, sent.places, str(call.attrs.reduction))
         return self.builder_.call_te(
             what, data, *self.lists[sent], updates, primfunc_name_hint=_SCATTER
         )
 
-    def _sorted(self, sent: _Sent, indices: Expr) -> tuple[Expr, ...]:
-        """The order of updates, of each row the first place and the one behind its last."""
-        emit, flat = self.builder_.emit, relax.op.reshape(indices, [sent.count])
-        kernel = self.sorting(sent.count, sent.rows, dtype_of(indices))
-        kernel = kernel.with_attr("op_pattern", _OPAQUE)  # nothing is fused with what is scheduled
-        name = self.builder_.add_func(kernel, "sort_by_row")
-        sizes = sent.count, sent.rows, sent.rows
+    def _sort(self, together: list[_Sent]) -> None:
+        """Note of each the order of updates, every row's first place and that behind its last."""
+        together.sort(key=lambda sent: (sent.count, sent.rows, sent.indices.name))
+        emit = self.builder_.emit
+        flat = [
+            emit(relax.op.reshape(self.visit_expr(sent.indices), [sent.count])) for sent in together
+        ]
+        kernel = self.sorting([(s.count, s.rows, dtype_of(s.indices)) for s in together])
+        # Nothing is fused with what is scheduled.
+        name = self.builder_.add_func(kernel.with_attr("op_pattern", _OPAQUE), "sort_by_row")
+        sizes = [size for sent in together for size in (sent.count, sent.rows, sent.rows)]
         types = [relax.TensorType([size], _INT32) for size in sizes]
-        lists = emit(relax.op.call_tir(name, [emit(flat)], types))
-        return tuple(emit(relax.TupleGetItem(lists, number)) for number in range(len(sizes)))
+        results = emit(relax.op.call_tir(name, flat, types))
+        lists = [emit(relax.TupleGetItem(results, number)) for number in range(len(sizes))]
+        for number, sent in enumerate(together):
+            self.lists[sent] = tuple(lists[3 * number : 3 * number + 3])
+        self.wanted -= set(together)
+
+
+def _indices_first(block: relax.DataflowBlock, wanted: Iterable[_Sent]) -> relax.DataflowBlock:
+    """The block, which begins with indices that little computes."""
+    bindings = {binding.var: binding for binding in block.bindings}
+    first: set[relax.Var] = set()
+    for sent in wanted:
+        own, left = set[relax.Var](), [sent.indices]
+        while left and len(own) <= MOST_BEFORE:
+            var = left.pop()
+            if var in bindings and var not in own:
+                own.add(var)
+                left.extend(relax.analysis.free_vars(bindings[var].value))
+        if not left and len(own) <= MOST_BEFORE:
+            first |= own
+    early = [binding for binding in block.bindings if binding.var in first]
+    return relax.DataflowBlock([*early, *(b for b in block.bindings if b.var not in first)])
 
 
 def _scattered(
