@@ -397,8 +397,4 @@ class _Way:
 def _by_default(mod: tvm.IRModule, numbers: Mapping[relax.Var, int]) -> list[Launched]:
     with tvm.transform.PassContext(opt_level=3):
         kernels = default_kernels(mod, numbers)
-    return [
-        Launched(each.numbers, default=each)
-        for each in kernels
-        if not each.is_view and not each.is_preparation
-    ]
+    return [Launched(each.numbers, default=each) for each in kernels if not each.is_view]

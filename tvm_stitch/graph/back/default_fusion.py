@@ -42,10 +42,9 @@ class DefaultKernel:
         return all(map(_is_view, self.functions))
 
     @property
-    def is_preparation(self) -> bool:
-        """Whether it stands for no operator, and is there so that kernels of ours take less."""
-        of_ours = all("tirx.is_scheduled" in (each.attrs or {}) for each in self.functions)
-        return of_ours and not self.numbers
+    def is_scheduled(self) -> bool:
+        """Whether its TIR comes with a schedule."""
+        return all("tirx.is_scheduled" in (each.attrs or {}) for each in self.functions)
 
     @property
     def holds_product(self) -> bool:
@@ -56,12 +55,16 @@ class DefaultKernel:
 def default_kernels(
     mod: tvm.IRModule, numbers: Mapping[relax.Var, int]
 ) -> tuple[DefaultKernel, ...]:
-    """The kernels of a module by FuseOps; what is Primitive already is left out."""
+    """The kernels of a module by FuseOps; what is Primitive already is left out.
+
+    So are ours that stand for no operator, and are there so that others of ours take less.
+    """
     return tuple(
         kernel
         for var, function in mod.functions_items()
         if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {})
         for kernel in _kernels_of(_Marked(mod, var, numbers))
+        if kernel.numbers or not kernel.is_scheduled
     )
 
 

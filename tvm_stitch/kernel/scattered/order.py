@@ -13,13 +13,15 @@ ping-pong buffer to the other. A barrier of the whole grid takes four times as l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import accumulate
 
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
@@ -33,6 +35,7 @@ WARPS = THREADS // WARP
 DIGIT_BITS = 8
 CLUSTER = 8  # blocks of a sort: more are not portable
 SORT_ATTRIBUTE = "tvm_stitch.sort"
+PASS_US = 3.0  # of a pass, without its barriers
 
 _CLEAR = """
 __device__ __forceinline__ void {name}(
@@ -215,6 +218,19 @@ class Sort:
         return self.table_words + self.count * (1 if self.passes == 1 else 3)
 
 
+def sort_us(sorts: Sequence[Sort], device: Device) -> float:
+    """How long a kernel takes whose clusters sort side by side."""
+    timing = device.timing
+    longest = max(each.passes * (PASS_US + 2 * timing.cluster_us) for each in sorts)
+    return timing.launch_us + timing.block_us + timing.cluster_start_us + longest
+
+
+def sorts_of(emitted: tirx.PrimFunc) -> list[Sort]:
+    """What such a kernel sorts."""
+    found = json.loads(str(emitted.attrs[SORT_ATTRIBUTE]))
+    return [Sort(int(count), int(rows), str(dtype)) for count, rows, dtype in found]
+
+
 def order_of_rows(sorts: Sequence[Sort]) -> tirx.PrimFunc:
     """A kernel that sorts updates by the rows that they go to, several times side by side.
 
@@ -245,7 +261,8 @@ def order_of_rows(sorts: Sequence[Sort]) -> tirx.PrimFunc:
     body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(CLUSTER), body)
     body = bound(block, "blockIdx.x", int64(CLUSTER * len(sorts)), body)
     func = signature((*indices, *(buffer for each in found for buffer in each)))
-    return kernel_function(func, body, workspaces=[workspace]).with_attr(SORT_ATTRIBUTE, True)
+    kernel = kernel_function(func, body, workspaces=[workspace])
+    return kernel.with_attr(SORT_ATTRIBUTE, json.dumps([astuple(each) for each in sorts]))
 
 
 class _Sort:

@@ -68,7 +68,9 @@ class _Describing:
         if REVERSED in function.attrs:
             mapping = f"{stitched.mapping}; from the last block to the first"
             stitched = replace(stitched, mapping=mapping)
-        stitched = replace(stitched, operations=operations(self.notes.fused[name], self.extents))
+        if name in self.notes.fused:
+            counted = operations(self.notes.fused[name], self.extents)
+            stitched = replace(stitched, operations=counted)
         yield _with_group(stitched, self._groups[name]) if name in self._groups else stitched
 
     def library_kernels(self) -> dict[str, tuple[Kernel, ...]]:
@@ -91,7 +93,8 @@ class _Describing:
         if describe is None:
             return None
         held, (kernel,) = self._operators(name), kernel_names(name, 1)
-        fused = Fused(kernel, held, self.notes.fused[name], launches)
+        # What came with a schedule of ours was not fused.
+        fused = Fused(kernel, held, self.notes.fused.get(name, function), launches)
         found = describe(fused, function, self.device, self.extents)
         return replace(found, stages=self._with_sources(name, found.stages))
 

@@ -22,6 +22,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
+from tvm_stitch.kernel.scattered.order import CLUSTER, SORT_ATTRIBUTE, THREADS, sort_us, sorts_of
 from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
@@ -138,11 +139,35 @@ def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: 
     )
 
 
+def _sorts(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
+    """Updates that other kernels add up, in the order of their rows."""
+    sorts = sorts_of(emitted)
+    buffers = tuple(emitted.params[:-1])  # but for the workspace
+    least = sum(map(extents.bytes, buffers))
+    updates = " and ".join(f"{each.count} updates by {each.rows} rows" for each in sorts)
+    return Kernel(
+        name=fused.kernel,
+        ops=tuple(operator.name for operator in fused.operators),
+        scheme="cluster",
+        mapping=f"{len(sorts)} of {CLUSTER} blocks in a cluster, {THREADS} threads each",
+        bytes_min=least,
+        bytes_planned=least,
+        floor_us=least / device.bandwidth * 1e6,
+        predicted_us=sort_us(sorts, device),
+        why=f"sorts {updates} once for all kernels that add them up",
+        launches=fused.launches,
+        formula=bytes_formula(buffers),
+        sizes=sizes_assumed(buffers, extents),
+        stages=_stages(fused, {}),
+    )
+
+
 Entry: TypeAlias = Callable[[Fused, tirx.PrimFunc, Device, Extents], Kernel]
 _ENTRIES: Map[str, Entry] = {
     SCHEDULE_ATTRIBUTE: _of_programs,
     TILES_ATTRIBUTE: _on_tensor_cores,
     LIBRARY_ATTRIBUTE: _by_library,
+    SORT_ATTRIBUTE: _sorts,
 }
 
 
