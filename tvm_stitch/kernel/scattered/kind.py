@@ -195,6 +195,8 @@ def _waits(wanted: ScatteredReduction, mapping: Mapping, extents: Extents) -> in
     reads = [read for read in find_reads(wanted.value) if not read.nested]
     ahead = max((_depth_of(read) for read in reads if read.key in vectors), default=0)
     behind = max((_depth_of(read) for read in reads if read.key not in vectors), default=0)
+    # An index from memory is checked, and so the next update's waits for it.
+    ahead = together * ahead if ahead > 1 else ahead
     chain = 1 + ahead + together * mapping.elements * behind
     return 1 + -(-math.ceil(each) // together) * chain
 

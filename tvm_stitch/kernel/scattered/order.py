@@ -33,6 +33,7 @@ THREADS = MAX_BLOCK_THREADS
 WARPS = THREADS // WARP
 # A histogram for each warp, of 32 bits for each digit, fits into static shared memory.
 DIGIT_BITS = 8
+AHEAD = 8  # updates of a thread whose loads are on their way at once
 CLUSTER = 8  # blocks of a sort: more are not portable
 SORT_ATTRIBUTE = "tvm_stitch.sort"
 PASS_US = 3.0  # of a pass, without its barriers
@@ -61,9 +62,17 @@ __device__ __forceinline__ void {name}(
   for (int digit = lane; digit < digits; digit += 32) own[digit] = 0;
   __syncwarp();
   int start = (block * (blockDim.x / 32) + warp) * each, end = min(start + each, count);
-  for (int at = start + lane; at < end; at += 32) {{
-    int row = {name}_row((({type}*)indices)[at], rows);
-    atomicAdd(own + (row >> shift & (digits - 1)), 1);
+  for (int group = start; group < end; group += 32 * AHEAD) {{
+    int row[AHEAD];
+    #pragma unroll
+    for (int ahead = 0; ahead < AHEAD; ++ahead) {{
+      int at = group + 32 * ahead + lane;
+      row[ahead] = at < end ? {name}_row((({type}*)indices)[at], rows) : -1;
+    }}
+    #pragma unroll
+    for (int ahead = 0; ahead < AHEAD; ++ahead) {{
+      if (row[ahead] >= 0) atomicAdd(own + (row[ahead] >> shift & (digits - 1)), 1);
+    }}
   }}
   __syncthreads();
   for (int digit = threadIdx.x; digit < digits; digit += blockDim.x) {{
@@ -136,22 +145,28 @@ __device__ __forceinline__ void {name}(
   {name}_starts(histograms, sums, (int*)table, block, blocks, bits, parts);
   int* own = histograms + warp * digits;
   int start = (block * (blockDim.x / 32) + warp) * each, end = min(start + each, count);
-  for (int group = start; group < end; group += 32) {{
-    int at = group + lane, row = rows, update = at, digit = -1, place = 0;
-    if (at < end) {{
-      row = {name}_row((({type}*)indices)[at], rows);
-      if (shift > 0) update = ((int*)updates)[at];
-      digit = row >> shift & (digits - 1);
+  for (int group = start; group < end; group += 32 * AHEAD) {{
+    int row[AHEAD], update[AHEAD];
+    #pragma unroll
+    for (int ahead = 0; ahead < AHEAD; ++ahead) {{
+      int at = group + 32 * ahead + lane;
+      row[ahead] = at < end ? {name}_row((({type}*)indices)[at], rows) : -1;
+      update[ahead] = at < end && shift > 0 ? ((int*)updates)[at] : at;
     }}
-    unsigned alike = __match_any_sync(0xffffffffu, digit);
-    unsigned lower = alike & ((1u << lane) - 1);
-    if (at < end) place = own[digit] + __popc(lower);
-    __syncwarp();
-    if (at < end && lower == 0) own[digit] += __popc(alike);
-    __syncwarp();
-    if (at < end) {{
-      ((int*)rows_to)[place] = row;
-      ((int*)updates_to)[place] = update;
+    #pragma unroll
+    for (int ahead = 0; ahead < AHEAD; ++ahead) {{
+      if (group + 32 * ahead >= end) break;
+      int digit = row[ahead] < 0 ? -1 : row[ahead] >> shift & (digits - 1), place = 0;
+      unsigned alike = __match_any_sync(0xffffffffu, digit);
+      unsigned lower = alike & ((1u << lane) - 1);
+      if (digit >= 0) place = own[digit] + __popc(lower);
+      __syncwarp();
+      if (digit >= 0 && lower == 0) own[digit] += __popc(alike);
+      __syncwarp();
+      if (digit >= 0) {{
+        ((int*)rows_to)[place] = row[ahead];
+        ((int*)updates_to)[place] = update[ahead];
+      }}
     }}
   }}
 }}
@@ -160,11 +175,23 @@ _RANGES = """
 __device__ __forceinline__ void {name}(
     void* sorted, void* first, void* last, int count, int rows, int block, int blocks) {{
   int* own = (int*)sorted;
-  for (int at = block * blockDim.x + threadIdx.x; at < count; at += blocks * blockDim.x) {{
-    int row = own[at];
-    if (row == rows) continue;
-    if (at == 0 || own[at - 1] != row) ((int*)first)[row] = at;
-    if (at == count - 1 || own[at + 1] != row) ((int*)last)[row] = at + 1;
+  int threads = blocks * blockDim.x, thread = block * blockDim.x + threadIdx.x;
+  for (int start = thread; start < count; start += threads * AHEAD) {{
+    int row[AHEAD], before[AHEAD], after[AHEAD];
+    #pragma unroll
+    for (int ahead = 0; ahead < AHEAD; ++ahead) {{
+      int at = start + threads * ahead;
+      row[ahead] = at < count ? own[at] : rows;
+      before[ahead] = 0 < at && at < count ? own[at - 1] : -1;
+      after[ahead] = at < count - 1 ? own[at + 1] : -1;
+    }}
+    #pragma unroll
+    for (int ahead = 0; ahead < AHEAD; ++ahead) {{
+      int at = start + threads * ahead;
+      if (row[ahead] == rows) continue;
+      if (before[ahead] != row[ahead]) ((int*)first)[row[ahead]] = at;
+      if (after[ahead] != row[ahead]) ((int*)last)[row[ahead]] = at + 1;
+    }}
   }}
 }}
 """
@@ -312,6 +339,7 @@ class _Sort:
             source = (_ROW + source).format(name=name, type=IN_CUDA[dtype])
         else:
             source = source.format(name=name)
+        source = source.replace("AHEAD", str(AHEAD))
         self.writer.call(T.cuda.func_call(name, *arguments, source_code=source))
 
 
