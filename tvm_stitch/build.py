@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import tvm
@@ -36,7 +37,6 @@ from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
-from tvm_stitch.kernel.rows.legal import has_clusters
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUDNN, is_off
@@ -133,14 +133,14 @@ def _legalizing_passes(settings: Options, dump: Dump, device: Device) -> list[tv
     """From decomposed operators to calls of TIR in dataflow blocks."""
     schemes = set(settings.schemes)
     scattered = schemes >= ROW_SCHEMES
-    sorts = scattered and "cluster" in schemes and has_clusters(device)
+    sorts = scattered and "global" in schemes
     return [
         *dump.decomposed(),
         relax.transform.EliminateCommonSubexpr(),
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
-        *([SortedUpdates(_sorting)] if sorts else []),
+        *([SortedUpdates(partial(_sorting, device))] if sorts else []),
         Legalize(scattered=scattered),
         OneSpelling(),
         *([transform.Approximate()] if settings.fast_math else []),
@@ -152,8 +152,8 @@ def _legalizing_passes(settings: Options, dump: Dump, device: Device) -> list[tv
     ]
 
 
-def _sorting(wanted: Sequence[tuple[int, int, str]]) -> tirx.PrimFunc:
-    return order_of_rows([Sort(*each) for each in wanted])
+def _sorting(device: Device, wanted: Sequence[tuple[int, int, str]]) -> tirx.PrimFunc:
+    return order_of_rows([Sort(*each) for each in wanted], device)
 
 
 def kernel_passes(

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from check import H200, cuda_of
 
 from tvm_stitch import simt
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.codegen.hazard_check import check_kernel
-from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
+from tvm_stitch.kernel.scattered.order import Sort, order_of_rows, shares
 from tvm_stitch.target import full_target
 
 DEVICE = device_of(H200)
@@ -20,8 +21,9 @@ GARBAGE = 7
 def sorted_by(wanted, seeds=(1,)):
     """What the kernel leaves of each sort, the same by each order of threads: its three lists."""
     sorts = [Sort(len(indices), rows, str(indices.dtype)) for indices, rows in wanted]
-    function = order_of_rows(sorts)
+    function = order_of_rows(sorts, DEVICE)
     assert check_kernel(function, DEVICE) is None
+    assert 0 < multiprocessors_needed(function, DEVICE) <= DEVICE.multiprocessors
     kernel = simt.Function(function, H200)
     found = []
     for seed in seeds:
@@ -85,13 +87,16 @@ def test_the_order_of_threads_makes_no_difference(rows):
     check_order((random(3000, rows, "int32", beyond=20), rows), seeds=range(1, 5))
 
 
-def test_warps_have_more_updates_than_lanes():
-    assert Sort(20000, 300, "int64").each == 96
-    check_order((random(20000, 300, "int64", beyond=9), 300), seeds=(1, 2))
+def test_threads_have_several_updates(monkeypatch):
+    small = replace(DEVICE, multiprocessors=2)
+    monkeypatch.setitem(globals(), "DEVICE", small)
+    (share,) = shares([Sort(11000, 300, "int64")], small)
+    assert (share.turns, share.blocks) == (6, 2)
+    check_order((random(11000, 300, "int64", beyond=9), 300), seeds=(1, 2))
 
 
 def test_several_are_sorted_side_by_side():
-    """Each by a cluster of its own, whatever the others' sizes are."""
+    """Each by blocks of its own, whatever the others' sizes are."""
     sizes = [(5000, 300, "int64"), (40, 7, "int32"), (1, 1, "int64"), (1000, 70000, "int32")]
     check_order(*((random(n, rows, dtype), rows) for n, rows, dtype in sizes), seeds=(1, 2))
 
@@ -101,11 +106,11 @@ def test_several_are_sorted_side_by_side():
     [(1, 1, 1), (64, 1, 7), (255, 1, 8), (256, 2, 5), (5600, 2, 7), (1 << 20, 3, 7)],
 )
 def test_as_few_passes_as_there_are_bytes(rows, passes, bits):
-    """Two barriers of the cluster each."""
+    """Two barriers of the grid each."""
     sort = Sort(4096, rows, "int32")
     assert (sort.passes, sort.bits) == (passes, bits)
-    source = cuda_of(order_of_rows([sort]))
-    assert source.count("cluster_sync();") == 2 * passes
+    source = cuda_of(order_of_rows([sort], DEVICE))
+    assert source.count("cuda_grid_sync();") == 2 * passes
 
 
 @pytest.mark.slow
@@ -115,7 +120,7 @@ def test_as_few_passes_as_there_are_bytes(rows, passes, bits):
 def test_nvcc_takes_it_without_a_stack(rows, dtype, tmp_path):
     target = full_target(H200)
     path = tmp_path / "order.cu"
-    path.write_text(cuda_of(order_of_rows([Sort(1 << 17, rows, dtype)]), target, "order"))
+    path.write_text(cuda_of(order_of_rows([Sort(1 << 17, rows, dtype)], DEVICE), target, "order"))
     command = ["nvcc", f"-arch={target.attrs['arch']}", "-cubin", "-Xptxas", "-v", "-O3"]
     done = subprocess.run([*command, path], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -22,7 +22,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
-from tvm_stitch.kernel.scattered.order import CLUSTER, SORT_ATTRIBUTE, THREADS, sort_us, sorts_of
+from tvm_stitch.kernel.scattered.order import SORT_ATTRIBUTE, THREADS, shares, sort_us, sorts_of
 from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
@@ -144,12 +144,13 @@ def _sorts(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extent
     sorts = sorts_of(emitted)
     buffers = tuple(emitted.params[:-1])  # but for the workspace
     least = sum(map(extents.bytes, buffers))
+    blocks = sum(each.blocks for each in shares(sorts, device))
     updates = " and ".join(f"{each.count} updates by {each.rows} rows" for each in sorts)
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
-        scheme="cluster",
-        mapping=f"{len(sorts)} of {CLUSTER} blocks in a cluster, {THREADS} threads each",
+        scheme="global",
+        mapping=f"{THREADS} threads per block, {blocks} blocks that wait for each other",
         bytes_min=least,
         bytes_planned=least,
         floor_us=least / device.bandwidth * 1e6,

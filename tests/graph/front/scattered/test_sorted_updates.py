@@ -22,6 +22,7 @@ SORTS = "sort_by_row"
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
     monkeypatch.setattr(sorted_updates, "FEWEST", 1)
+    monkeypatch.setattr(sorted_updates, "FEWEST_CALLS", 2)
 
 
 def random(rows, count):
@@ -170,14 +171,14 @@ def test_several_are_sorted_by_one_kernel(computed):
     assert names.count(SORTS) == 1
     (sorts,) = (k for k in explain(case.module, H200).kernels if k.name.startswith(SORTS))
     assert "400 updates by 30 rows and 400 updates by 50 rows" in sorts.why
-    assert sorts.scheme == "cluster"
+    assert sorts.scheme == "global"
     assert sorts.predicted_us
     check(case, kernels=None)
 
 
 def test_what_is_not_worth_it_is_not_sorted(monkeypatch):
-    """One call, few updates, many of them, or no clusters."""
-    assert SORTS not in launched(softmax(40, random(40, 300)), without("cluster"))
+    """One call, few updates, many of them, or no barriers of the grid."""
+    assert SORTS not in launched(softmax(40, random(40, 300)), without("global"))
     for fewest, most in ((301, 400), (1, 299)):
         monkeypatch.setattr(sorted_updates, "FEWEST", fewest)
         monkeypatch.setattr(sorted_updates, "MOST", most)
