@@ -189,6 +189,20 @@ def test_a_solver_that_fails_is_named(monkeypatch):
         solve(random_problem(1))
 
 
+def test_a_solver_that_errs_is_named(monkeypatch):
+    """HiGHS 1.16 did, of solutions that it was given to start from."""
+    solution = highspy.Highs.getSolution
+
+    def other(self):
+        found = solution(self)
+        found.col_value = [1.0] * len(found.col_value)
+        return found
+
+    monkeypatch.setattr(highspy.Highs, "getSolution", other)
+    with pytest.raises(SolverMissing, match="it says that what costs .* costs"):
+        solve(random_problem(1))
+
+
 def test_a_solver_without_an_answer_in_time_leaves_the_incumbent(monkeypatch):
     monkeypatch.setattr(highspy.Highs, "run", lambda self: None)
     problem = random_problem(1)

@@ -12,7 +12,7 @@ they turn up: most programs never need to be told.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from tvm_stitch.plan.problem import KERNEL_EPSILON, Problem, Value
 # HiGHS stops at this relative gap: far below what a cost model can tell apart.
 RELATIVE_GAP = 1e-7
 INTEGER = 0.5
+WRONG = 1e-4  # how far its costs may be from ours, as a share
 # Where the search ends: most programs are solved at its root.
 MOST_NODES = 1000
 INFINITY = float("inf")
@@ -160,14 +161,14 @@ class IntegerProgram:
         for by in [None] if values & self.problem.needed else readers:
             self._require(sorted(free), by)
 
-    def run(self, seconds: float, warm: Sequence[int]) -> Found:
-        """Solve what is there so far, starting from a plan if there is one."""
+    def run(self, seconds: float) -> Found:
+        """Solve what is there so far.
+
+        It starts from nothing: HiGHS 1.16 takes a solution that it is given for another one of
+        what it has simplified the program to, and says that it is optimal.
+        """
         with _failures_named():
             highs = self.program(seconds)
-            if warm:
-                start, taken = self.highspy.HighsSolution(), frozenset(warm)
-                start.col_value = [float(n in taken) for n in range(len(self.problem.choices))]
-                highs.setSolution(start)
             highs.run()
             return self._found(highs)
 
@@ -205,8 +206,11 @@ class IntegerProgram:
             return Found()
         values = highs.getSolution().col_value
         chosen = tuple(number for number, value in enumerate(values) if value > INTEGER)
+        cost, said = self.problem.cost(chosen), info.objective_function_value
+        if abs(cost - said) > WRONG * max(1.0, cost):
+            raise ValueError(f"it says that what costs {cost:.6g} costs {said:.6g}")
         optimal = status == statuses.kOptimal
-        proven = self.problem.cost(chosen) if optimal else info.mip_dual_bound
+        proven = cost if optimal else info.mip_dual_bound
         self.bound = max(self.bound, proven if proven < float("inf") else 0.0)
         return Found(chosen, self.bound, optimal)
 

@@ -52,7 +52,7 @@ def solve(
     for cuts in range(MOST_CYCLES):
         if deadline.is_over:
             break
-        found = model.run(deadline.seconds, best.chosen if best else ())
+        found = model.run(deadline.seconds)
         if found.infeasible:
             return best
         if found.chosen is None:
