@@ -199,7 +199,7 @@ def test_a_solver_that_errs_is_named(monkeypatch):
         return found
 
     monkeypatch.setattr(highspy.Highs, "getSolution", other)
-    with pytest.raises(SolverMissing, match="it says that what costs .* costs"):
+    with pytest.raises(SolverMissing, match=r"it says that what costs .* costs"):
         solve(random_problem(1))
 
 

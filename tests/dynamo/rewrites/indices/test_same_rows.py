@@ -9,6 +9,7 @@ from torch.nn import functional  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.graph.front.scattered import sorted_updates  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,26 @@ def test_attention_over_a_graph(device, dtype):
     names = judged(attention, x, *edges, device=device)
     assert not {"scatter_add", "scatter_reduce.two"} & set(names)
     assert "index_reduce" in names
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_edges_are_sorted_once(monkeypatch, dtype):
+    """By the node where they end, and in the backward pass by that where they begin as well."""
+    monkeypatch.setattr(sorted_updates, "FEWEST", 1)
+    monkeypatch.setattr(sorted_updates, "FEWEST_CALLS", 2)
+    compiler = GraphCompiler(Settings(device=EXECUTOR, target="sm_90", smallest_part=1))
+    edges = torch.randint(0, 33, (2, 150))
+    compiled = torch.compile(attention, backend=compiler)
+    x = torch.randn(33, 12).to(dtype)
+    gradients = []
+    for run, to in ((compiled, dtype), (attention, dtype), (attention, torch.float64)):
+        given = x.clone().to(to).requires_grad_()
+        run(given, *edges).to(torch.promote_types(to, torch.float32)).square().sum().backward()
+        gradients.append(given.grad.double())
+    ours, eager, exact = gradients
+    assert (ours - exact).norm() <= 2 * (eager - exact).norm() + 1e-6 * exact.norm()
+    kernels = [name for each in compiler.machines.values() for name in each.kernels]
+    assert sum("sort_by_row" in name for name in kernels) == 2
 
 
 @pytest.mark.spread(2)
