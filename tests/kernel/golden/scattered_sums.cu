@@ -234,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) main_kernel(float* __restri
       for (int element_2 = 0; element_2 < 4; ++element_2) {
         ((float*)buf_dyn_shmem_ptr)[(((element_2 * 256) + ((int)threadIdx.x)) + 176)] = scattered_partial_ptr[element_2];
       }
-      tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[176])), 256, 8, 4);
+      tvm_stitch_combine_sum_float32((&(((float*)buf_dyn_shmem_ptr)[176])), 256, 8, 4);
       __syncthreads();
       #pragma unroll
       for (int element_3 = 0; element_3 < 4; ++element_3) {
