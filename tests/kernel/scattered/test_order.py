@@ -11,6 +11,7 @@ from check import H200, cuda_of
 from tvm_stitch import simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
+from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows, shares
 from tvm_stitch.target import full_target
 
@@ -23,7 +24,8 @@ def sorted_by(wanted, seeds=(1,)):
     sorts = [Sort(len(indices), rows, str(indices.dtype)) for indices, rows in wanted]
     function = order_of_rows(sorts, DEVICE)
     assert check_kernel(function, DEVICE) is None
-    assert 0 < multiprocessors_needed(function, DEVICE) <= DEVICE.multiprocessors
+    needed = multiprocessors_needed(function, DEVICE)
+    assert 0 < needed <= min(DEVICE.multiprocessors, function.attrs[MULTIPROCESSORS_ATTRIBUTE])
     kernel = simt.Function(function, H200)
     found = []
     for seed in seeds:

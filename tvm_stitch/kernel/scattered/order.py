@@ -24,7 +24,13 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
+from tvm_stitch.kernel.codegen.prim_func import (
+    MULTIPROCESSORS_ATTRIBUTE,
+    bound,
+    kernel_function,
+    on_threads,
+    signature,
+)
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.scattered.lists.indices import IN_CUDA, int32
@@ -164,11 +170,13 @@ def order_of_rows(sorts: Sequence[Sort], device: Device) -> tirx.PrimFunc:
         for share, index, lists in zip(own, indices, found, strict=True)
     ]
     _write(all_sorts, writer)
+    blocks = sum(each.blocks for each in own)
     body = on_threads(writer.done(), thread, THREADS, resident=1)
-    body = bound(block, "blockIdx.x", int64(sum(each.blocks for each in own)), body)
+    body = bound(block, "blockIdx.x", int64(blocks), body)
     func = signature((*indices, *(buffer for each in found for buffer in each)))
     kernel = kernel_function(func, body, [workspace])
-    return kernel.with_attr(SORT_ATTRIBUTE, json.dumps([astuple(each) for each in sorts]))
+    said = json.dumps([astuple(each) for each in sorts])
+    return kernel.with_attrs({SORT_ATTRIBUTE: said, MULTIPROCESSORS_ATTRIBUTE: blocks})
 
 
 def _write(sorts: Sequence[_Sort], writer: Writer) -> None:

@@ -13,16 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 
 import tvm
 from tvm import relax, te, tirx
 from tvm.ir import Call
 
 from tvm_stitch.graph.front.dataflow import mutated, name_of, operators_of
-from tvm_stitch.graph.front.decompose.stages import numbers_of, shape_of
+from tvm_stitch.graph.front.decompose.stages import has_shape, numbers_of, shape_of
 from tvm_stitch.graph.front.scattered.scatter_nd import REDUCTIONS, of_rows, stitches
 from tvm_stitch.stages.indices import unraveled
-from tvm_stitch.stages.stage import Expr, as_int64, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, dtype_of
 
 # Fewer are listed by every block in no time; of more, rows that many of them go to want all blocks,
 # which those have that look through the indices themselves.
@@ -65,22 +66,16 @@ class _Sent:
     @staticmethod
     def of(call: Call) -> _Sent | None:
         """Those of a call, if they are of one number each and their number is known."""
-        data, indices, _updates = call.args
-        extents = numbers_of(data)
-        shape = shape_of(indices)
-        known = [constant(as_int64(extent)) for extent in shape]
-        if extents is None or None in known or known[-1] != 1:
+        data, indices, updates = call.args
+        if str(call.attrs.reduction) not in REDUCTIONS or not isinstance(indices, relax.Var):
             return None
-        count, columns = 1, 1
-        for each in known:
-            count *= each or 0
-        for each in extents[1:]:
-            columns *= each
-        if not isinstance(indices, relax.Var) or str(call.attrs.reduction) not in REDUCTIONS:
+        extents, places = (numbers_of(each) for each in (data, indices))
+        if extents is None or places is None or places[-1] != 1 or not has_shape(updates):
             return None
-        if not FEWEST <= count <= MOST or not stitches(dtype_of(data), extents[0], columns):
+        count, (rows, *columns) = prod(places), extents
+        if not FEWEST <= count <= MOST or not stitches(dtype_of(data), rows, prod(columns)):
             return None
-        return _Sent(indices, count, extents[0], tuple(shape[:-1]))
+        return _Sent(indices, count, rows, tuple(shape_of(indices)[:-1]))
 
 
 @relax.expr_functor.mutator
