@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 
-from bench.torch_models import language, plain, vision
+from bench.torch_models import graphs, language, plain, vision
 from bench.torch_models.model import Model
 from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING
 
 
 def all_models() -> list[Model]:
     """All of them, in the order of the table."""
-    return [*language.models(), *vision.models(), *plain.models()]
+    return [*language.models(), *vision.models(), *plain.models(), *graphs.models()]
 
 
 def find(name: str) -> Model:
