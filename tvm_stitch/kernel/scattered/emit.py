@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tvm import tirx
 from tvm.script import tirx as T
@@ -35,7 +35,6 @@ from tvm_stitch.kernel.scattered.lists.update_list import UpdateList
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, is_sorted
 from tvm_stitch.kernel.scattered.shared_rows import clear, without_idle
 from tvm_stitch.kernel.scattered.updates import Updates
-from tvm_stitch.stages.patterns.scattered_reduction import ScatteredReduction
 from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 from tvm_stitch.stages.symbolic_analyzer import int64
 
@@ -46,8 +45,14 @@ HEAVIER = 4  # and how many times the average, where others' threads have rows o
 
 def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) -> Expr:
     """Write a part; the number of its blocks."""
-    kind = _Sorted if is_sorted(program) else _Scattered
-    return kind(behind_sums(program), mapping, place, program.scattered).emit()
+    rows, wanted = behind_sums(program), program.scattered
+    if is_sorted(program):
+        lists = [SortedUpdates(each, rows.space, mapping, place) for each in wanted]
+        return _Sorted(rows, mapping, place, lists).emit()
+    layouts = list_layouts(wanted, rows.space, mapping)
+    own = zip(wanted, layouts, _places(layouts)[:-1], strict=True)
+    listed = [UpdateList(each, layout, mapping, place, at) for each, layout, at in own]
+    return _Listing(rows, mapping, place, listed).emit()
 
 
 def workspace(program: ScatteredProgram, mapping: Mapping) -> Var | None:
@@ -64,20 +69,37 @@ def _places(layouts: Sequence[ListLayout]) -> list[Expr]:
     return list(accumulate(words, initial=int64(0)))
 
 
-class _Scattered(IteratedPart):
-    """Blocks that have many rows, some at a time, and look through the indices once for all."""
+_Lists = TypeVar("_Lists", bound=UpdateList | SortedUpdates)
+
+
+class _Summed(IteratedPart, Generic[_Lists]):
+    """Blocks whose rows' updates are listed, or were before."""
 
     def __init__(
-        self,
-        program: Program,
-        mapping: Mapping,
-        place: Place,
-        scattered: tuple[ScatteredReduction, ...],
+        self, program: Program, mapping: Mapping, place: Place, lists: Sequence[_Lists]
     ) -> None:
         super().__init__(program, mapping, place)
-        layouts = list_layouts(scattered, program.space, mapping)
-        own = zip(scattered, layouts, _places(layouts)[:-1], strict=True)
-        self.lists = [UpdateList(wanted, layout, mapping, place, at) for wanted, layout, at in own]
+        self.lists = lists
+
+    def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
+        """What a block does in an iteration, of which there is one list."""
+        return self._part(iteration, iteration, next_row)
+
+    def _part(self, iteration: Expr, listed: Expr, next_row: NextRow | None = None) -> Part:
+        """The same, that is so many behind the list's first."""
+        position = self._position(iteration)
+        return _Part(
+            self.program, self.mapping, self.place, position, self.sums, next_row,
+            lists=self.lists, iteration=iteration, listed=listed,
+        )  # fmt: skip
+
+
+class _Sorted(_Summed[SortedUpdates]):
+    """Blocks whose rows' updates a kernel before has sorted."""
+
+
+class _Listing(_Summed[UpdateList]):
+    """Blocks that have many rows, some at a time, and look through the indices once for all."""
 
     def emit(self) -> Expr:
         """The lists, then the rows; or one list after the other, each with its rows."""
@@ -103,40 +125,6 @@ class _Scattered(IteratedPart):
             with self.writer.serial(of_list, "iteration") as iteration:
                 emit_batch([self._part(first + iteration, iteration)])
         return self.position.blocks
-
-    def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
-        """What a block does in an iteration, of which there is one list."""
-        return self._part(iteration, iteration, next_row)
-
-    def _part(self, iteration: Expr, listed: Expr, next_row: NextRow | None = None) -> Part:
-        """The same, that is so many behind the list's first."""
-        position = self._position(iteration)
-        return _Part(
-            self.program, self.mapping, self.place, position, self.sums, next_row,
-            lists=self.lists, iteration=iteration, listed=listed,
-        )  # fmt: skip
-
-
-class _Sorted(IteratedPart):
-    """Blocks whose rows' updates a kernel before has sorted."""
-
-    def __init__(
-        self,
-        program: Program,
-        mapping: Mapping,
-        place: Place,
-        scattered: tuple[ScatteredReduction, ...],
-    ) -> None:
-        super().__init__(program, mapping, place)
-        self.lists = [SortedUpdates(each, program.space, mapping, place) for each in scattered]
-
-    def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
-        """What a block does in an iteration."""
-        position = self._position(iteration)
-        return _Part(
-            self.program, self.mapping, self.place, position, self.sums, next_row,
-            lists=self.lists, iteration=iteration, listed=iteration,
-        )  # fmt: skip
 
 
 class _Part(Part):
