@@ -32,7 +32,7 @@ from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.graph.front.scattered.sorted_updates import SortedUpdates
+from tvm_stitch.graph.front.scattered.sort_once import SortOnce
 from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
@@ -140,7 +140,7 @@ def _legalizing_passes(settings: Options, dump: Dump, device: Device) -> list[tv
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
-        *([SortedUpdates(partial(_sorting, device))] if sorts else []),
+        *([SortOnce(partial(_sorting, device))] if sorts else []),
         Legalize(scattered=scattered),
         OneSpelling(),
         *([transform.Approximate()] if settings.fast_math else []),

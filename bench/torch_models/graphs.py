@@ -85,10 +85,11 @@ def _mean(size: Size) -> nn.Module:
 
 def _graph(size: Size) -> Inputs:
     """Features of so many nodes, and so many edges between them."""
-    ends = (tokens(1, size.length, size.batch, name, seed)[name][0]
-            for seed, name in enumerate(("source", "target")))  # fmt: skip
-    features = noise("x", size.batch, SMALL if size.small else FEATURES)
-    return {**features, **dict(zip(("source", "target"), ends, strict=True))}
+    ends = {
+        name: tokens(1, size.length, size.batch, name, seed)[name][0]
+        for seed, name in enumerate(("source", "target"))
+    }
+    return {**noise("x", size.batch, SMALL if size.small else FEATURES), **ends}
 
 
 def _labelled(size: Size) -> Inputs:

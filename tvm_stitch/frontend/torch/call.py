@@ -118,6 +118,10 @@ class Call:
         variable = self.builder.add_func(function, hint)
         return self.builder.emit(relax.call_tir(variable, [*operands, *unbound], result))
 
+    def filled(self, shape: Sequence[Dim], value: Any) -> Expr:
+        """Bind a tensor of one immediate value."""
+        return self.te(lambda: te.compute(shape, lambda *_at: value, name="full"), name="full")
+
     def _unbound(self, inputs: Sequence[Any], output: Any) -> list[tirx.Var]:
         """The symbols that a tensor expression uses and that are no extent of its tensors."""
         used: list[tirx.Var] = []

@@ -88,7 +88,8 @@ def _persistent_keys(program: Program) -> dict[PersistentKey, Var]:
 
 def _loads_first(program: Program, buffer: Var) -> bool:
     """Whether a row of an input is in registers before the first reduction of the row ends."""
-    return buffer in plan_phases(program).phases[0].loads
+    # As it is planned for mappings of rows, which asks for the same.
+    return buffer in plan_phases(program, False, "register").phases[0].loads
 
 
 def _chosen(program: Program, rounds: dict[PersistentKey, set[int]]) -> dict[PersistentKey, Var]:

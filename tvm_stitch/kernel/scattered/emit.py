@@ -2,12 +2,11 @@
 
 In: a Program with scattered reductions and its Mapping. Writes TIR into a Writer. Decides nothing.
 
-A block lists the updates of all its rows first (update_list), or of as many as there is room for,
-unless a kernel before has sorted them (sorted_updates).
-Then it takes a few rows at a time: the threads of a row add up what the list has for it, some
-updates on their way at once. Rows that many indices name are shared by all threads of the block,
-idle ones as well, whose sums are combined in shared memory. What follows is emitted as of any rows,
-with the sums as an input that is at hand.
+Unless a kernel before has sorted them (sorted_updates), a block lists the updates of all its rows
+first (update_list), or of as many as there is room for. Then it takes a few rows at a time: the
+threads of a row add up what the list has for it, some updates on their way at once. Rows that many
+indices name are shared by all threads of the block, idle ones as well, whose sums are combined in
+shared memory. What follows is emitted as of any rows, with the sums as an input that is at hand.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) ->
     rows, wanted = behind_sums(program), program.scattered
     if is_sorted(program):
         lists = [SortedUpdates(each, rows.space, mapping, place) for each in wanted]
-        return _Sorted(rows, mapping, place, lists).emit()
+        return _Summed(rows, mapping, place, lists).emit()
     layouts = list_layouts(wanted, rows.space, mapping)
     own = zip(wanted, layouts, _places(layouts)[:-1], strict=True)
     listed = [UpdateList(each, layout, mapping, place, at) for each, layout, at in own]
@@ -69,7 +68,7 @@ def _places(layouts: Sequence[ListLayout]) -> list[Expr]:
     return list(accumulate(words, initial=int64(0)))
 
 
-_Lists = TypeVar("_Lists", bound=UpdateList | SortedUpdates)
+_Lists = TypeVar("_Lists", bound=_List)
 
 
 class _Summed(IteratedPart, Generic[_Lists]):
@@ -92,10 +91,6 @@ class _Summed(IteratedPart, Generic[_Lists]):
             self.program, self.mapping, self.place, position, self.sums, next_row,
             lists=self.lists, iteration=iteration, listed=listed,
         )  # fmt: skip
-
-
-class _Sorted(_Summed[SortedUpdates]):
-    """Blocks whose rows' updates a kernel before has sorted."""
 
 
 class _Listing(_Summed[UpdateList]):

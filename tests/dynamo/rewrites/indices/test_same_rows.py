@@ -9,7 +9,7 @@ from torch.nn import functional  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
-from tvm_stitch.graph.front.scattered import sorted_updates  # noqa: E402
+from tvm_stitch.graph.front.scattered import sort_once  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +51,8 @@ def test_attention_over_a_graph(device, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_edges_are_sorted_once(monkeypatch, dtype):
     """By the node where they end, and in the backward pass by that where they begin as well."""
-    monkeypatch.setattr(sorted_updates, "FEWEST", 1)
-    monkeypatch.setattr(sorted_updates, "FEWEST_CALLS", 2)
+    monkeypatch.setattr(sort_once, "FEWEST", 1)
+    monkeypatch.setattr(sort_once, "FEWEST_CALLS", 2)
     compiler = GraphCompiler(Settings(device=EXECUTOR, target="sm_90", smallest_part=1))
     edges = torch.randint(0, 33, (2, 150))
     compiled = torch.compile(attention, backend=compiler)

@@ -15,9 +15,7 @@ def _filled(call: Call, value: Number) -> Expr:
     of, shape = call.dtype, call.shape
     if not shape:
         return call.number(value, of)
-    return call.te(
-        lambda: te.compute(shape, lambda *_at: immediate(value, of), name="full"), name="full"
-    )
+    return call.filled(shape, immediate(value, of))
 
 
 def _full(call: Call, size: Any, value: Number, **_how: Any) -> Expr:

@@ -287,19 +287,15 @@ def _index_reduce(
     of, places, reduction = wide(call.dtype), [index_of(call, index)], _OF_ROWS[reduce]
     own, updates = call.cast(x, of), call.cast(source, of)
     if not include_self:
-        own = call.te(partial(_filled, dims(x), _REDUCTIONS[reduce].nothing(of)))
+        own = call.filled(dims(x), _REDUCTIONS[reduce].nothing(of))
     found = rows.added(call, own, places, updates, reduction)
     if include_self and reduce != "mean":
         return call.cast(found, call.dtype)
-    ones = call.te(partial(_filled, dims(source), tirx.const(1, "int32")))
-    zeros = call.te(partial(_filled, dims(x), tirx.const(0, "int32")))
+    ones = call.filled(dims(source), tirx.const(1, "int32"))
+    zeros = call.filled(dims(x), tirx.const(0, "int32"))
     hits = call.cast(rows.added(call, zeros, places, ones), "int64")
     kept = partial(_kept, reduce, of, include_self)
     return call.pointwise(kept, x, found, hits, of=(of, of, "int64"), to=call.dtype)
-
-
-def _filled(shape: Sequence[Dim], value: Any) -> te.Tensor:
-    return te.compute(shape, lambda *_at: value, name="filled")
 
 
 def _kept(reduce: str, of: str, include_self: bool, own: Any, others: Any, number: Any) -> Any:

@@ -35,8 +35,6 @@ MOST_ROWS = 1 << 20
 LONGEST = 1 << 13
 # Of others no kernel would be stitched, and TVM would make rows times updates of them.
 SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
-
-
 # By relax's names; extremes by theirs, of which NumPy's and PyTorch's keep what is not a number.
 _EXTREMES = {"max": "largest", "min": "smallest"}
 REDUCTIONS = ("add", *_EXTREMES)
@@ -100,11 +98,11 @@ def of_rows(
     """
     table = tuple(data.shape)
     wide = ACCUMULATORS.get(str(data.dtype), str(data.dtype))
-    combine, reduced, nothing = _combiner(reduction, wide)
+    combine, reduced, none = _combiner(reduction, wide)
 
     def of_row(*at: Expr) -> Expr:
         goes, value = sent(at)
-        return reduced(tirx.Select(goes, value.astype(wide), nothing), axis=update)
+        return reduced(tirx.Select(goes, value.astype(wide), none), axis=update)
 
     found = te.compute(table, of_row, name="scattered")
     return te.compute(

@@ -7,6 +7,8 @@ anything is.
 
 from __future__ import annotations
 
+from tvm_stitch.kernel.scattered.lists.scans import BLOCK_SCAN
+
 CLEAR = """
 __device__ __forceinline__ void {name}(
     void* first, void* last, int rows, int block, int blocks) {{
@@ -57,11 +59,12 @@ __device__ __forceinline__ void {name}(
 # Of each warp's histogram the places where its digits begin: behind all smaller digits, behind the
 # same digit of the blocks before and of the block's warps before. `sums` has room for two numbers
 # of each digit and part, and one of each warp.
-STARTS = """
+STARTS = (
+    BLOCK_SCAN
+    + """
 __device__ __forceinline__ void {name}_starts(
     int* histograms, int* sums, int* table, int block, int blocks, int bits, int parts) {{
-  int digits = 1 << bits, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int digit = threadIdx.x & (digits - 1), part = threadIdx.x >> bits;
+  int digits = 1 << bits, digit = threadIdx.x & (digits - 1), part = threadIdx.x >> bits;
   int total = 0, before = 0;
   if (part < parts) {{
     #pragma unroll 8
@@ -81,17 +84,8 @@ __device__ __forceinline__ void {name}_starts(
       before += sums[(parts + other) * digits + digit];
     }}
   }}
-  int scanned = total;
-  for (int apart = 1; apart < 32; apart *= 2) {{
-    int other = __shfl_up_sync(0xffffffffu, scanned, apart);
-    if (lane >= apart) scanned += other;
-  }}
-  int* of_warps = sums + 2 * parts * digits;
-  if (lane == 31) of_warps[warp] = scanned;
-  __syncthreads();
+  int start = before + {name}_in_block(total, sums + 2 * parts * digits);
   if (threadIdx.x < digits) {{
-    int start = scanned - total + before;
-    for (int other = 0; other < warp; ++other) start += of_warps[other];
     #pragma unroll
     for (int other = 0; other < blockDim.x / 32; ++other) {{
       int own = histograms[other * digits + digit];
@@ -102,6 +96,7 @@ __device__ __forceinline__ void {name}_starts(
   __syncthreads();
 }}
 """
+)
 # In the first pass updates are in their own order. All lanes come to what a warp does together;
 # those behind the end have a digit that nobody has.
 PLACE = """

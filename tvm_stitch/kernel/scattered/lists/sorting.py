@@ -10,6 +10,8 @@ many, and where there are more, a network of comparisons sorts them where they a
 
 from __future__ import annotations
 
+from tvm_stitch.kernel.scattered.lists.scans import BLOCK_SCAN
+
 # A bitonic network all of whose comparisons are in one direction: it is one for a power of two of
 # entries, and those behind the last count as larger than all. 32 pairs lie in 64 entries of their
 # warp's own, where they are not further apart than these.
@@ -53,19 +55,11 @@ __device__ __forceinline__ void {name}_ranges(
 # The same of so many entries as `last` says of each row.
 _STARTS = """
 __device__ __forceinline__ void {name}_starts(int* first, int* last, int* sums, int rows) {{
-  int each = (rows + blockDim.x - 1) / blockDim.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int each = (rows + blockDim.x - 1) / blockDim.x;
   int start = threadIdx.x * each, end = min(start + each, rows);
   int total = 0;
   for (int row = start; row < end; ++row) total += last[row];
-  int before = total;
-  for (int apart = 1; apart < 32; apart *= 2) {{
-    int other = __shfl_up_sync(0xffffffffu, before, apart);
-    if (lane >= apart) before += other;
-  }}
-  if (lane == 31) sums[warp] = before;
-  __syncthreads();
-  before -= total;
-  for (int other = 0; other < warp; ++other) before += sums[other];
+  int before = {name}_in_block(total, sums);
   for (int row = start; row < end; ++row) {{
     int count = last[row];
     first[row] = last[row] = before;
@@ -128,5 +122,5 @@ LONGEST_COMPARED = 1024
 
 def sort_source() -> str:
     """The functions, of which the last is called."""
-    source = _NETWORK + _RANGES + _STARTS + _SORT
+    source = _NETWORK + _RANGES + BLOCK_SCAN + _STARTS + _SORT
     return source.replace("LONGEST", str(LONGEST_COMPARED))

@@ -22,6 +22,7 @@ from tvm_stitch.kernel.scattered.lists.chunk_layout import WORD_BYTES
 from tvm_stitch.kernel.scattered.lists.hot_rows import HotRows
 from tvm_stitch.kernel.scattered.lists.indices import COUNT, Indices, as_int32, int32
 from tvm_stitch.kernel.scattered.lists.room import Room
+from tvm_stitch.kernel.scattered.lists.scans import WARP_SCAN
 from tvm_stitch.stages.stage import (
     Expr,
     Var,
@@ -40,12 +41,7 @@ __device__ __forceinline__ void {name}(void* counts, void* table, int groups, in
   int each = (groups + 32) / 32, start = threadIdx.x * each, end = min(start + each, groups + 1);
   int total = 0;
   for (int group = start; group < end; ++group) total += ((int*)counts)[group];
-  int before = total;
-  for (int apart = 1; apart < 32; apart *= 2) {{
-    int other = __shfl_up_sync(0xffffffffu, before, apart);
-    if (threadIdx.x >= apart) before += other;
-  }}
-  before -= total;
+  int before = {name}_in_warp(total);
   for (int group = start; group < end; ++group) {{
     int count = ((int*)counts)[group];
     ((int*)counts)[group] = ((int*)table)[(long long)group * chunks] = before;
@@ -218,7 +214,7 @@ class Partition:
                 indices.barrier()
         table = self.table.ptr_to([number])
         sizes = int32(layout.groups), as_int32(layout.count)
-        indices.call("starts", _STARTS, groups, table, *sizes)
+        indices.call("starts", WARP_SCAN + _STARTS, groups, table, *sizes)
         indices.barrier()
         self._send(start, end, number)
 

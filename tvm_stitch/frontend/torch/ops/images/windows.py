@@ -32,7 +32,7 @@ from tvm_stitch.frontend.torch.ops.images.window import (
 )
 from tvm_stitch.frontend.torch.ops.reduce import count, divided, mean_of
 from tvm_stitch.graph.front.pooling.windows import share_of
-from tvm_stitch.stages.extremes import is_nan
+from tvm_stitch.stages.extremes import is_nan, nothing
 from tvm_stitch.stages.stage import dtype_of
 
 _op = relax.op
@@ -78,7 +78,7 @@ def _largest(call: Call, x: Expr, window: Window, numbered: Numbered) -> tuple[E
     values, places = call.result
     to, numbers = name_of(values.dtype), name_of(places.dtype)
     shape, of = call.symbols.extents(values.shape), wide(to)
-    least = tirx.const(-float("inf"), of)
+    least = nothing("largest", of)
 
     def values_of(source: te.Tensor, at: Sequence[Any]) -> Iterator[tuple[Any, Any, Any]]:
         for inside, place, number in numbered(at):

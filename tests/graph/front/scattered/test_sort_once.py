@@ -11,7 +11,7 @@ from zoo import graph_of
 
 from tvm_stitch import explain
 from tvm_stitch.executable.on_cpu import Runner
-from tvm_stitch.graph.front.scattered import sorted_updates
+from tvm_stitch.graph.front.scattered import sort_once
 from tvm_stitch.kernel.scattered import kind
 from tvm_stitch.options import Options
 from tvm_stitch.verify import rounded, stitched_for_cpu
@@ -21,8 +21,8 @@ SORTS = "sort_by_row"
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
-    monkeypatch.setattr(sorted_updates, "FEWEST", 1)
-    monkeypatch.setattr(sorted_updates, "FEWEST_CALLS", 2)
+    monkeypatch.setattr(sort_once, "FEWEST", 1)
+    monkeypatch.setattr(sort_once, "FEWEST_CALLS", 2)
 
 
 def random(rows, count):
@@ -180,8 +180,8 @@ def test_what_is_not_worth_it_is_not_sorted(monkeypatch):
     """One call, few updates, many of them, or no barriers of the grid."""
     assert SORTS not in launched(softmax(40, random(40, 300)), without("global"))
     for fewest, most in ((301, 400), (1, 299)):
-        monkeypatch.setattr(sorted_updates, "FEWEST", fewest)
-        monkeypatch.setattr(sorted_updates, "MOST", most)
+        monkeypatch.setattr(sort_once, "FEWEST", fewest)
+        monkeypatch.setattr(sort_once, "MOST", most)
         assert SORTS not in launched(softmax(40, random(40, 300)))
 
 

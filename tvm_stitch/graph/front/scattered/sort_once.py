@@ -41,17 +41,16 @@ Sorting = Callable[[Sequence[tuple[int, int, str]]], tirx.PrimFunc]
 """A kernel that sorts: so many updates, by so many rows, which indices of a type name."""
 
 
-def SortedUpdates(sorting: Sorting) -> tvm.transform.Pass:
+def SortOnce(sorting: Sorting) -> tvm.transform.Pass:
     """The pass over Relax functions."""
 
-    @tvm.transform.module_pass(opt_level=0, name="SortedUpdates")
-    def sorted_updates(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
+    @tvm.transform.module_pass(opt_level=0, name="SortOnce")
+    def sort_once(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
         if _SCATTER not in operators_of(mod.functions.values()):
             return mod
-        mutator = _Sorting(mod, sorting)
-        return mutated(mod, mutator)
+        return mutated(mod, _Sorting(mod, sorting))
 
-    return sorted_updates
+    return sort_once
 
 
 @dataclass(frozen=True)
