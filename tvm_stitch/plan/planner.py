@@ -269,7 +269,7 @@ def _group(found: Pack) -> Group:
     indices = {item.region.indices[place] for item in found.items for place in bits(item.nodes)}
     products = [item.product for item in found.items if item.product is not None]
     indices.update(products)
-    operators = sum(not _is_view(item.region, p) for item in found.items for p in bits(item.nodes))
+    operators = sum(not item.region.is_view(p) for item in found.items for p in bits(item.nodes))
     return Group(
         tuple(sorted(indices)),
         tuple(item.region.var(value) for item in found.items for value in item.outputs),
@@ -281,10 +281,6 @@ def _group(found: Pack) -> Group:
     )
 
 
-def _is_view(region: Region, place: int) -> bool:
-    return region.nodes[place].pattern is Pattern.RESHAPE
-
-
 def _bytes_saved(item: Item) -> int:
     """What its operators would write and read again in kernels of their own."""
     region, total = item.region, 0
@@ -294,7 +290,7 @@ def _bytes_saved(item: Item) -> int:
     for place in bits(item.nodes):
         for value in region.values_of[place]:
             inside = value.users & item.nodes
-            if inside and not _is_view(region, place):
+            if inside and not region.is_view(place):
                 times = inside.bit_count() + (value not in item.outputs)
                 total += times * NOMINAL.bytes(region.buffer(value))
     return total

@@ -176,6 +176,16 @@ def test_what_is_written_twice_is_computed_once():
     assert instructions(stage) == Instructions(2.0, 0.0, 0.0)
 
 
+def test_float64_takes_longer():
+    """Arithmetic at half the rate, conversions and roundings at less; functions are software."""
+    x, wide = tensor(64), tensor(64, dtype="float64", name="wide")
+    rounded = te.compute((64,), lambda i: tirx.nearbyint(x[i].astype("float64") * 3.0) * 2.0)
+    (stage,) = program(x, rounded).stages
+    assert instructions(stage) == Instructions(2 * 6.0 + 2 * 2.0, 0.0, 0.0)
+    (stage,) = program(wide, topi.exp(wide)).stages
+    assert instructions(stage).special == 0 and instructions(stage).plain > 30
+
+
 @pytest.mark.parametrize(("inner", "plain"), [(False, 1.0), (True, 3.0)])
 def test_a_guard_is_counted_where_lanes_have_their_own(inner, plain):
     x = tensor(64, 64)

@@ -25,8 +25,13 @@ def find_atoms(region: Region) -> list[Nodes]:
     """All nodes, each in one atom; an atom follows those that it reads."""
     leader = list(range(len(region.indices)))
     for place in reversed(range(len(region.indices))):
-        user = _only_user(region, place)
-        if user is not None and _belongs(region.nodes[place], region.nodes[user]):
+        user = reader = _only_user(region, place)
+        # A view that goes with its reader is as large as what that makes of it.
+        while reader is not None and region.is_view(reader) and leader[reader] != reader:
+            reader = _only_user(region, reader)
+        if user is None or reader is None:
+            continue
+        if _belongs(region.nodes[place], region.nodes[reader]):
             leader[place] = leader[user]
     atoms: dict[int, Nodes] = {}
     for place, first in enumerate(leader):

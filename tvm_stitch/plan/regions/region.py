@@ -139,6 +139,10 @@ class Region:
         """The buffer that stands for a value."""
         return self.graph.buffer(self.var(value))
 
+    def is_view(self, place: int) -> bool:
+        """Whether a node shows what it reads as a tensor of another shape."""
+        return self.nodes[place].pattern is Pattern.RESHAPE
+
     def leaving(self, nodes: Nodes) -> tuple[Value, ...]:
         """What a set computes and others use."""
         return tuple(
@@ -179,7 +183,7 @@ class Region:
             views = (
                 1 << place
                 for place in bits(nodes)
-                if self.nodes[place].pattern is Pattern.RESHAPE and not self.users[place] & nodes
+                if self.is_view(place) and not self.users[place] & nodes
             )
             ends = sum(views)
             if not ends:

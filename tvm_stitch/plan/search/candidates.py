@@ -28,7 +28,6 @@ from tvm_stitch.plan.search.greedy import greedy_sets
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.price import DEFAULT_MARGIN, least_us
 from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
 Item = TypeVar("Item")
@@ -198,7 +197,7 @@ class _Search:
         """A node by itself: as a view, TVM's way, and stitched unless it belongs with others."""
         nodes = 1 << place
         outputs = self.region.leaving(nodes)
-        if self.region.nodes[place].pattern is Pattern.RESHAPE:
+        if self.region.is_view(place):
             self._add(nodes, outputs, Way.VIEW, 0.0)
             return
         if self.deadline.is_over:
@@ -376,7 +375,7 @@ class _Search:
         while pending:
             place = pending.bit_length() - 1
             pending &= ~(1 << place)
-            if self.region.nodes[place].pattern is Pattern.RESHAPE:
+            if self.region.is_view(place):
                 views |= 1 << place
                 pending |= self.region.users[place]
             else:
