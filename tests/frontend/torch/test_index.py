@@ -49,6 +49,29 @@ def test_elements_are_written():
     check(written, X, ROWS, ENDS)
 
 
+def overwritten(table, values, order, columns, elements):
+    put = torch.ops.aten.index_put
+    return (
+        put(table, [order], values),
+        put(table, [None, columns], values[0, 0]),
+        put(table, [order, columns[: order.shape[0]]], elements),
+        table.index_copy(0, order % 40, values) * 2,
+        table.scatter(0, order[:, None].expand_as(values) % 40, values),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_the_last_of_many_writes_stays(dtype):
+    """More of them than are asked of each element; some name a row from its end."""
+    torch.manual_seed(0)
+    order, columns = torch.randperm(40)[:31], torch.randperm(33)
+    order = torch.where(order % 3 == 0, order - 40, order)
+    table, values = torch.randn(40, 33) * 9, torch.randn(31, 33) * 9
+    given = table.to(dtype), values.to(dtype), order, columns, values[:, 0].to(dtype)
+    check(overwritten, *given)
+    check_kernels(overwritten, *given)
+
+
 def rows_added(table, gradients, tokens, *pairs):
     places = (tokens.view(-1),)
     return (

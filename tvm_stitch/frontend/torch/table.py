@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
-from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
+from tvm_stitch.frontend.torch.ops.indices.counting import MOST_PAIRS, MOST_PAIRS_OF_ROW
+from tvm_stitch.frontend.torch.ops.indices.scatter import MOST_WRITES
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
 from tvm_stitch.graph.front.scattered.scatter_nd import LONGEST, MOST_ROWS
 
@@ -37,7 +38,9 @@ def table() -> str:
         f"by more than {MOST_WRITES} writes (aside from what `index_put` adds, and `index_reduce`",
         "adds, averages or compares, where indices of neighbouring dimensions say, in tables of at",
         f"most {MOST_ROWS:,} rows of {LONGEST:,} elements, and from `scatter_add` and",
-        "`scatter_reduce` whose index is spread along the other dimensions, which become these)",
+        "`scatter_reduce` whose index is spread along the other dimensions, which become these;",
+        f"and from what replaces elements, where they and the writes make at most {MOST_PAIRS:,}",
+        "pairs)",
         f"or is made of a window of more than {MOST_WRITTEN}, where an image is enlarged to a size",
         "that changes, and",
         "products that sum over more than 64 elements or have more than 256 columns, of float32,",
@@ -49,6 +52,11 @@ def table() -> str:
         "Sums and means of bags (`_embedding_bag`) of one length are written out in these, as are",
         "their gradients, also where offsets say what is in a bag. Such bags themselves are only",
         "where no PyTorch is behind a program: `searchsorted.Tensor` finds the bag of a row there.",
+        "",
+        "Rows are sorted by counting who stands before whom, where an operator's rows have at most",
+        f"{MOST_PAIRS:,} pairs of elements in all, or {MOST_PAIRS_OF_ROW:,} each where only run",
+        "time knows how many there are; of the largest few, and of histograms, pairs are those of",
+        "elements and results as well.",
         "",
         "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
         "does PyTorch's, and is an IndexError on the CPU.",

@@ -8,14 +8,13 @@ from tvm_stitch.frontend.torch.ops import (
     create,
     division,
     images,
-    index,
+    indices,
     movement,
     pointwise,
     positions,
     product,
     reduce,
     replaced,
-    scatter,
 )
 from tvm_stitch.frontend.torch.ops.left import LEFT
 from tvm_stitch.frontend.torch.ops.movement import ALONG_ONE, SAME_MEMORY, VIEWS
@@ -25,10 +24,11 @@ from tvm_stitch.frontend.torch.ops.reduce import ALONG
 FAMILIES: dict[str, dict[str, Converter]] = {
     "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
+    "sorts of short rows": indices.counting.OPERATORS,
     "matrix products": product.OPERATORS,
     "images": {**images.OPERATORS, **images.columns.OPERATORS, **images.sampling.OPERATORS},
     "movement": {**movement.OPERATORS, **replaced.OPERATORS},
-    "indices": {**index.OPERATORS, **scatter.OPERATORS},
+    "indices": indices.OPERATORS,
     "creation": create.OPERATORS,
 }
 

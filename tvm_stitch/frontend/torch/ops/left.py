@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _LIBRARY = "a library's kernel is faster"
-_SORTED = "it sorts"
 _RANDOM = "random numbers come from PyTorch's generator"
 _COUNTED = "how many values make up an element depends on indices"
 _BAGS = "it is of largest rows, sparse, scaled, or of a table without a kernel"
@@ -22,9 +21,8 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_scaled_dot_product_flash_attention_for_cpu_backward",
         "_cdist_forward", "_grouped_mm", "_pdist_forward", "_fft_c2r", "_fft_r2c",
     ),
-    _SORTED: ("sort", "topk"),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
-    _COUNTED: ("_embedding_bag", "_embedding_bag_forward_only", "histc"),
+    _COUNTED: ("_embedding_bag", "_embedding_bag_forward_only"),
     _BAGS: (
         "_embedding_bag_backward", "_embedding_bag_dense_backward",
         "_embedding_bag_per_sample_weights_backward",

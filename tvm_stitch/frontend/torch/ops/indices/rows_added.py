@@ -25,7 +25,7 @@ from tvm_stitch.frontend.torch.call import (
     picked,
     rank,
 )
-from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of
+from tvm_stitch.frontend.torch.ops.indices.index import Layout, from_either_end, index_of
 from tvm_stitch.graph.front.scattered.scatter_nd import stitches
 
 _op = relax.op

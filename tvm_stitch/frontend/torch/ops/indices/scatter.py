@@ -1,9 +1,9 @@
 """Elements written, and added, where indices say.
 
-Where few are written, every element is asked which of the writes hit it. What is added to rows of a
-table of known sizes has a kernel (rows_added). Either way nothing is written twice, so that sums
-are the same in every run, and every index is checked when it is used. What else is written at many
-places is left to PyTorch.
+Where few are written, every element is asked which of the writes hit it; where the last one stays
+there may be more. What is added to rows of a table of known sizes has a kernel (rows_added). Either
+way nothing is written twice, so that sums are the same in every run, and every index is checked
+when it is used. What else is written at many places is left to PyTorch.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from tvm_stitch.frontend.torch.call import (
     rank,
     wide,
 )  # fmt: skip
-from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of, within
+from tvm_stitch.frontend.torch.ops.indices.counting import is_countable
+from tvm_stitch.frontend.torch.ops.indices.index import Layout, from_either_end, index_of, within
+from tvm_stitch.frontend.torch.ops.indices.rows_added import Rows, embedding_dense_backward
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
-from tvm_stitch.frontend.torch.ops.rows_added import Rows, embedding_dense_backward
 from tvm_stitch.stages.extremes import larger, nothing, smaller
 
 _op = relax.op
@@ -51,6 +52,7 @@ class _Writes:
     """What is written into a tensor: for an element, whether a write hits it, and the value."""
 
     count: int
+    axes: Sequence[int]  # whose positions tell whether a write hits
     operands: tuple[Expr, ...]
     hits: Callable[..., Any]  # of the operands' tensors, an element's position, and a write
     value: Callable[..., Any]
@@ -80,8 +82,10 @@ def _int64(value: Any) -> Any:
     return value.astype("int64")
 
 
-def _count(extents: Sequence[Dim]) -> int:
-    if not _is_few(extents):
+def _count(extents: Sequence[Dim], asked: Sequence[Dim]) -> int:
+    """How many writes there are, if so many elements can be asked."""
+    is_known = all(isinstance(each, int) for each in extents)
+    if not _is_few(extents) and not (asked and is_known and is_countable([*extents, *asked])):
         raise TorchError(f"more than {MOST_WRITES} writes to choose from: PyTorch's atomics")
     return int(prod(extents))
 
@@ -91,8 +95,10 @@ def _is_few(extents: Sequence[Dim]) -> bool:
     return isinstance(total, int) and total <= MOST_WRITES
 
 
-def _scattered(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number) -> _Writes:
-    """Along a dimension each position of the others has writes of its own."""
+def _scattered(
+    call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number, last: bool = False
+) -> _Writes:
+    """Along a dimension each position of the others has writes of its own; the last one stays."""
     if not rank(x) or not rank(index):
         raise TorchError("a tensor without dimensions")
     axis, limits, extents = dim % rank(x), dims(index), dims(x)
@@ -116,13 +122,16 @@ def _scattered(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number
         return given[1](*own(at, write)) if len(given) > 1 else immediate(source, call.dtype)
 
     values = (source,) if is_tensor(source) else ()
-    return _Writes(_count([limits[axis]]), (index_of(call, index), *values), hits, value)
+    count = _count([limits[axis]], extents if last else ())
+    return _Writes(count, range(rank(x)), (index_of(call, index), *values), hits, value)
 
 
-def _put(call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr) -> _Writes:
+def _put(
+    call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr, last: bool = False
+) -> _Writes:
     """Every write is at one position of the indexed dimensions, and all along the others."""
     layout, extents = Layout.of(call, indices), dims(x)
-    count = _count(layout.shape)
+    count = _count(layout.shape, [extents[axis] for axis in layout.axes] if last else ())
     places = [index_of(call, index) for index in indices if index is not None]
 
     def hits(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
@@ -136,7 +145,7 @@ def _put(call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr) -> _
         others = [place for axis, place in enumerate(at) if axis not in layout.axes]
         return picked(given[-1], layout.together(_unravelled(write, layout.shape), others))
 
-    return _Writes(count, (*places, values), hits, value)
+    return _Writes(count, layout.axes, (*places, values), hits, value)
 
 
 def _unravelled(number: Any, shape: Sequence[int]) -> list[Any]:
@@ -163,7 +172,7 @@ def _overwritten(call: Call, x: Expr, writes: _Writes) -> Expr:
 
     def chosen(source: te.Tensor, *given: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
-            write = given[-1](*at)
+            write = given[-1](*[at[axis] for axis in writes.axes])
             value = writes.value(given[:-1], at, write).astype(of)
             return tirx.if_then_else(write >= _ZERO, value, source(*at))
 
@@ -175,14 +184,20 @@ def _overwritten(call: Call, x: Expr, writes: _Writes) -> Expr:
 
 
 def _latest(call: Call, shape: Sequence[Dim], writes: _Writes) -> Expr:
-    """The last write that hits an element; -1 where none does."""
-    nothing = tirx.const(-1, "int64")
-    numbers = replace(writes, value=lambda _given, _at, write: write)
-    return call.emit(_op.max(numbers.each(call, shape, "int64", nothing), [-1]))
+    """The last write that hits an element, by the positions that tell; -1 where none does."""
+    axes, none = list(writes.axes), tirx.const(-1, "int64")
+
+    def hits(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
+        full = [at[axes.index(n)] if n in axes else _ZERO for n in range(len(shape))]
+        return writes.hits(given, full, write)
+
+    numbers = replace(writes, hits=hits, value=lambda _given, _at, write: write)
+    each = numbers.each(call, [shape[axis] for axis in axes], "int64", none)
+    return call.emit(_op.max(each, [-1]))
 
 
 def _scatter(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number) -> Expr:
-    return _overwritten(call, x, _scattered(call, x, dim, index, source))
+    return _overwritten(call, x, _scattered(call, x, dim, index, source, last=True))
 
 
 def _index_put(
@@ -193,7 +208,7 @@ def _index_put(
     if rows is not None:
         places = [index_of(call, index) for index in indices if index is not None]
         return rows.added(call, x, places, values)
-    writes = _put(call, x, indices, values)
+    writes = _put(call, x, indices, values, last=not accumulate)
     return _added(call, x, writes) if accumulate else _overwritten(call, x, writes)
 
 

@@ -1,0 +1,192 @@
+"""Sorts, the largest few and histograms, by comparisons that are counted.
+
+The rank of an element is how many stand before it; what has a rank is found by asking all of them.
+Both are reductions along rows, which kernels of ours are, and which cost as many comparisons as
+there are pairs: so only short rows are, as those of a router of experts. Elements that are equal
+keep their order. Longer rows are left to PyTorch, which sorts by their digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import (
+    Call,
+    Converter,
+    Dim,
+    Expr,
+    Number,
+    axes,
+    dims,
+    dtype,
+    immediate,
+    is_float,
+    rank,
+    wide,
+)
+from tvm_stitch.frontend.torch.dtypes import name_of
+from tvm_stitch.frontend.torch.ops.reduce import LARGEST
+from tvm_stitch.stages.extremes import is_nan, nothing
+
+_op = relax.op
+# Pairs of one operator: as many comparisons take as long as PyTorch's sort of short rows.
+MOST_PAIRS = 1 << 25
+# Of each row, where how many there are is only known when the graph runs.
+MOST_PAIRS_OF_ROW = 1 << 12
+
+
+def is_countable(pairs: Sequence[Dim]) -> bool:
+    """Whether so many pairs, a product of extents, are few enough."""
+    known = prod(each for each in pairs if isinstance(each, int))
+    return known <= (
+        MOST_PAIRS if all(isinstance(each, int) for each in pairs) else MOST_PAIRS_OF_ROW
+    )
+
+
+def _sort(call: Call, x: Expr, dim: int = -1, descending: bool = False) -> tuple[Expr, Expr]:
+    """All elements in order; what is not a number is larger than all else."""
+    return _ordered(call, x, dim, None, descending)
+
+
+def _stable(
+    call: Call, x: Expr, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Expr, Expr]:
+    return _ordered(call, x, dim, None, descending)
+
+
+def _topk(
+    call: Call, x: Expr, k: Number, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Expr, Expr]:
+    """The first few in order, which is as good where none was asked for."""
+    return _ordered(call, x, dim, k, largest)
+
+
+def _ordered(
+    call: Call, x: Expr, dim: int, count: Number | None, descending: bool
+) -> tuple[Expr, Expr]:
+    """The first elements along a dimension and where they stood."""
+    if not rank(x):
+        return x, call.filled([], tirx.const(0, "int64"))
+    (axis,) = axes(dim, rank(x))
+    extents, kept = dims(x), dims(x)
+    of = wide("int8" if dtype(x) == "bool" else dtype(x))
+    along = extents[axis]
+    kept[axis] = along if count is None else count
+    if not isinstance(along, int) or not isinstance(kept[axis], int):
+        raise TorchError("it sorts rows whose length only run time knows")
+    if not is_countable([*extents, along + kept[axis]]):
+        raise TorchError(f"it sorts rows of {along}, and pairs of elements are too many to compare")
+    values = call.cast(x, of)
+    ranks = call.emit(_op.sum(_before(call, values, axis, descending), [-1]))
+    return _with_ranks(call, values, ranks, axis, kept)
+
+
+def _before(call: Call, x: Expr, axis: int, descending: bool) -> Expr:
+    """For each element and each of its row, 1 where that stands before it."""
+    extents, of = dims(x), dtype(x)
+
+    def less(a: Any, b: Any) -> Any:
+        if not is_float(of):
+            return a < b
+        return tirx.any(a < b, tirx.all(is_nan(b), _not(is_nan(a))))
+
+    def body(given: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            *own, other = at
+            a, b = given(*_moved(own, axis, other)), given(*own)
+            a_first, b_first = (less(b, a), less(a, b)) if descending else (less(a, b), less(b, a))
+            earlier = other < own[axis]
+            comes_first = tirx.Select(earlier, _not(b_first), a_first)
+            return tirx.Select(comes_first, tirx.const(1, "int32"), tirx.const(0, "int32"))
+
+        return te.compute([*extents, extents[axis]], element, name="before")
+
+    return call.te(body, x, name="before")
+
+
+def _not(condition: Any) -> Any:
+    """TVM takes what is not less for larger or equal, which what is not a number is neither."""
+    return tirx.Select(condition, tirx.const(False, "bool"), tirx.const(True, "bool"))
+
+
+def _with_ranks(
+    call: Call, values: Expr, ranks: Expr, axis: int, kept: Sequence[Dim]
+) -> tuple[Expr, Expr]:
+    """The elements with the first ranks, in order, and where they stand."""
+    of, along = dtype(values), dims(values)[axis]
+    lowest, none = nothing("largest", of), tirx.const(0, "int32")
+
+    def asked(otherwise: Any, found: Any) -> Any:
+        def body(given: te.Tensor, places: te.Tensor) -> te.Tensor:
+            def element(*at: Any) -> Any:
+                *own, other = at
+                there = _moved(own, axis, other)
+                has_rank = tirx.EQ(places(*there), own[axis].astype("int32"))
+                return tirx.Select(has_rank, found(given, there, other), otherwise)
+
+            return te.compute([*kept, along], element, name="asked")
+
+        return body
+
+    each = call.te(asked(lowest, lambda given, there, _other: given(*there)), values, ranks)
+    places = call.te(
+        asked(none, lambda _given, _there, other: other.astype("int32")), values, ranks
+    )
+    first = call.emit(_op.sum(places, [-1]))
+    result, position = call.result
+    return (
+        call.cast(LARGEST(call, each, [-1]), name_of(result.dtype)),
+        call.cast(first, name_of(position.dtype)),
+    )
+
+
+def _moved(position: Sequence[Any], axis: int, to: Any) -> list[Any]:
+    """The position of an element's neighbour along a dimension."""
+    return [to if number == axis else at for number, at in enumerate(position)]
+
+
+def _histc(call: Call, x: Expr, bins: int = 100, min: Number = 0, max: Number = 0) -> Expr:
+    """How many elements are in each of some equal parts of a range."""
+    if not min < max:
+        raise TorchError("the range of its histogram is that of its values")
+    total = prod(dims(x))
+    if not is_countable([bins, *dims(x)]):
+        raise TorchError("how many values make up an element depends on indices")
+    of = wide(dtype(x))
+    values = call.cast(call.emit(_op.reshape(x, [total])), of)
+
+    def body(given: te.Tensor) -> te.Tensor:
+        def element(part: Any, number: Any) -> Any:
+            value = given(number)
+            inside = tirx.all(value >= immediate(min, of), value <= immediate(max, of))
+            own = tirx.min(_part_of(value, of, bins, min, max), tirx.const(bins - 1, "int64"))
+            is_own = tirx.all(inside, tirx.EQ(own, part.astype("int64")))
+            return tirx.Select(is_own, tirx.const(1, "int32"), tirx.const(0, "int32"))
+
+        return te.compute([bins, total], element, name="inside")
+
+    return call.cast(call.emit(_op.sum(call.te(body, values), [-1])), call.dtype)
+
+
+def _part_of(value: Any, of: str, bins: int, least: Number, most: Number) -> Any:
+    """Which part a value is in. Divided in float64: fast maths would round to the part before."""
+    if not is_float(of):
+        shifted = value.astype("int64") - immediate(int(least), "int64")
+        return tirx.floordiv(shifted * bins, immediate(int(most) - int(least), "int64"))
+    scaled = (value - immediate(least, of)) * immediate(bins, of)
+    quotient = scaled.astype("float64") / immediate(most - least, "float64")
+    return tirx.floor(quotient.astype(of)).astype("int64")
+
+
+OPERATORS: dict[str, Converter] = {
+    "histc": _histc,
+    "sort": _sort,
+    "sort.stable": _stable,
+    "topk": _topk,
+}
+"""By ATen's names; an overload called default is left out."""
