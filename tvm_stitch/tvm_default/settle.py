@@ -26,6 +26,7 @@ from tvm_stitch.graph.front.functions.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import are_as_they_came, followed, needed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
+from tvm_stitch.kernel.ir.placing import ComputedAgain
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
@@ -134,8 +135,7 @@ class _Way:
 
     def settled(self, mod: tvm.IRModule) -> Grouped:
         """The module's groups, planned until nothing is worse than TVM's way."""
-        self._legalized = mod
-        attempts = 1
+        self._legalized, attempts = mod, 1
         found = self._grouped(mod)
         measured = [plan.measured for _, plan in found.blocks]
         while not self.is_pinned and not self._known.deadline(self._options).is_over:
@@ -166,11 +166,11 @@ class _Way:
         return [p for p in passes if self._merges_equals or p.info.name != MERGES_EQUALS]
 
     def _grouped(self, mod: tvm.IRModule) -> Grouped:
-        settling = self.settling
         numbers = followed(self.decomposed.numbers, self.decomposed.module, mod)
         self._decomposed = replace(self.decomposed, numbers=numbers)
         left = {var: self.left[n] for var, n in numbers.items() if n in self.left}
-        return grouped(mod, settling.target, self._options, settling.explained, left, self._known)
+        target, explained = self.settling.target, self.settling.explained
+        return grouped(mod, target, self._options, explained, left, self._known)
 
     def _worse(self, found: Grouped, everything: bool) -> dict[int, str]:
         """Operators that are better left to TVM, with the reason."""
@@ -225,10 +225,8 @@ class _Way:
         return self.settling.options.largest_kernel < Options().largest_kernel
 
     def _is_least(self, ours: Sequence[Launched]) -> bool:
-        """Whether each kernel holds an operator of its own that TVM launches a kernel for as well.
-
-        That is so of most models, and spares them what TVM would make of them.
-        """
+        """Whether each kernel holds an operator of its own that TVM launches a kernel for as well:
+        so it is in most models, which spares them what TVM would make of them."""
         taken: set[int] = set()
         for each in ours:
             own = next(iter((each.numbers & self._launched) - taken), None)
@@ -267,7 +265,10 @@ class _Way:
         Without products, where FuseOps computes the same again for many readers.
         """
         default = ([e.default for e in side if e.default is not None] for side in (ours, theirs))
-        mine, merged = ([k for k in map(self._kernel, side) if k is not None] for side in default)
+        found, fused = (list(map(self._kernel, side)) for side in default)
+        if any(isinstance(each, ComputedAgain) for each in fused):
+            return True  # launches are not what takes TVM's time
+        mine, merged = ([k for k in side if isinstance(k, Kernel)] for side in (found, fused))
         groups = [each.group for each in ours if each.group is not None]
         products = sum(k.is_product for k in mine) + sum(each.holds_product for each in ours)
         theirs_products = sum(kernel.is_product for kernel in merged)
@@ -281,13 +282,12 @@ class _Way:
         theirs_us = sum(each.cost_us for each in merged) + launch * len(theirs)
         return ours_us < (MERGED_MARGIN if products else 1 / MERGED_MARGIN) * theirs_us
 
-    def _kernel(self, kernel: DefaultKernel) -> Kernel | None:
+    def _kernel(self, kernel: DefaultKernel) -> Kernel | Refused:
         """The kernel of ours that what TVM puts together becomes, if any."""
         try:
-            found = self._chooser.of_function(kernel.function())
-        except Exception:  # TVM does not merge them: then there is no such kernel
-            return None
-        return None if isinstance(found, Refused) else found
+            return self._chooser.of_function(kernel.function())
+        except Exception as error:  # TVM does not merge them: then there is no such kernel
+            return Refused(str(error))
 
     @cached_property
     def _chooser(self) -> Chooser:

@@ -60,6 +60,10 @@ _SPECIAL = frozenset(
 MAX_DIVISIONS = 12
 
 
+class ComputedAgain(Refused):
+    """What takes long would be computed for many readers: by any schedule of the same kernel."""
+
+
 def make_program(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...], space: Space | None = None
 ) -> Program | Refused:
@@ -134,7 +138,7 @@ class Placing(ABC):
             if len(reads) > MAX_INLINED and _are_too_many(reads.values()):
                 break
             stage = with_inlined(stage, reads, self.producer)
-        return Refused(f"{stage.name} reads computed values at too many places")
+        return ComputedAgain(f"{stage.name} reads computed values at too many places")
 
 
 class _SpacePlacing(Placing):
@@ -208,7 +212,8 @@ class _SpacePlacing(Placing):
                 inline[read.key] = read
                 self.copies[read.buffer] += 1
                 if self.copies[read.buffer] > MAX_SPECIAL and _is_special(source):
-                    return Refused(f"{stage.name} would compute {source.name} again and again")
+                    again = f"{stage.name} would compute {source.name} again and again"
+                    return ComputedAgain(again)
                 if read.guarded and self._has_windows(source):
                     return Refused(f"{stage.name} would compute {source.name} in a branch")
         known.clear()
