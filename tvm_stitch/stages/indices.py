@@ -147,11 +147,14 @@ def simplified_load(load: Expr, analyzer: Any) -> Expr:
     return load.source[tuple(as_int64(analyzer.simplify(index)) for index in load.indices)]
 
 
-def may_follow(index: Expr, var: Var, places: Sequence[int], zero: Iterable[Var] = ()) -> bool:
+def may_follow(
+    index: Expr, var: Var, places: Sequence[int], zero: Iterable[Var] = (), times: int = 1
+) -> bool:
     """Whether an index may grow by what a variable does, as far as a few of its values say.
 
-    Some others are 0 meanwhile. TVM takes milliseconds to find no proof of what a number denies,
-    and of an index that memory or a function says; what is no number here it can prove nowhere.
+    Or by `times` that: with 0, whether it may stay. Some others are 0 meanwhile. TVM takes
+    milliseconds to find no proof of what a number denies, and of an index that memory or a function
+    says; what is no number here it can prove nowhere.
     """
     nowhere = dict.fromkeys(zero, tirx.IntImm("int64", 0))
     analyzer = Analyzer()
@@ -161,7 +164,7 @@ def may_follow(index: Expr, var: Var, places: Sequence[int], zero: Iterable[Var]
         return analyzer.simplify(substitute(index, at))
 
     first = value(0)
-    return all(constant(analyzer.simplify(value(n) - first)) == n for n in places)
+    return all(constant(analyzer.simplify(value(n) - first)) == times * n for n in places)
 
 
 def with_offset(index: Expr) -> tuple[Expr, int]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import tvm
 from tvm import tirx
@@ -211,7 +212,7 @@ def _tiling(
         if not may_follow(at, ACROSS, (1, across - 1), (OUTER, MIDDLE, INNER, ROW)):
             continue
         index = analyzer.simplify(at)
-        if _side_by_side(analyzer, index, across) and _scattered_along(analyzer, index):
+        if _side_by_side(analyzer, index, across) and _scattered_along(analyzer, index, inner):
             served.append((address, index, _vector(address, index, analyzer, across)))
     if not served:
         return None
@@ -225,12 +226,12 @@ def _side_by_side(analyzer: tvm.sym.Analyzer, index: Expr, across: int) -> bool:
     return analyzer.can_prove_equal(index - first, ACROSS)
 
 
-def _scattered_along(analyzer: tvm.sym.Analyzer, index: Expr) -> bool:
+def _scattered_along(analyzer: tvm.sym.Analyzer, index: Expr, inner: int) -> bool:
     """Whether neighbours in the inner axis are other elements, and not the next ones."""
-    first = substitute(index, {INNER: int64(0)})
-    return not (
-        analyzer.can_prove_equal(index, first) or analyzer.can_prove_equal(index - first, INNER)
-    )
+    first, places = substitute(index, {INNER: int64(0)}), (1, inner - 1)
+    may = partial(may_follow, index, INNER, places, (OUTER, ACROSS, MIDDLE, ROW))
+    stays = may(times=0) and analyzer.can_prove_equal(index, first)
+    return not stays and not (may() and analyzer.can_prove_equal(index - first, INNER))
 
 
 def _vector(address: Address, index: Expr, analyzer: tvm.sym.Analyzer, across: int) -> int:
