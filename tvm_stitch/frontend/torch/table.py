@@ -9,7 +9,11 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
-from tvm_stitch.frontend.torch.ops.indices.counting import MOST_PAIRS, MOST_PAIRS_OF_ROW
+from tvm_stitch.frontend.torch.ops.indices.counting import (
+    MOST_PAIRS,
+    MOST_PAIRS_OF_ROW,
+    MOST_PAIRS_REPLACED,
+)
 from tvm_stitch.frontend.torch.ops.indices.scatter import MOST_WRITES
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
 from tvm_stitch.graph.front.scattered.scatter_nd import LONGEST, MOST_ROWS
@@ -39,8 +43,8 @@ def table() -> str:
         "adds, averages or compares, where indices of neighbouring dimensions say, in tables of at",
         f"most {MOST_ROWS:,} rows of {LONGEST:,} elements, and from `scatter_add` and",
         "`scatter_reduce` whose index is spread along the other dimensions, which become these;",
-        f"and from what replaces elements, where they and the writes make at most {MOST_PAIRS:,}",
-        "pairs)",
+        "and from what replaces elements, where they and the writes make at most",
+        f"{MOST_PAIRS_REPLACED:,} pairs)",
         f"or is made of a window of more than {MOST_WRITTEN}, where an image is enlarged to a size",
         "that changes, and",
         "products that sum over more than 64 elements or have more than 256 columns, of float32,",

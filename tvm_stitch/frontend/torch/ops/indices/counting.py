@@ -36,16 +36,16 @@ from tvm_stitch.stages.extremes import is_nan, nothing
 _op = relax.op
 # Pairs of one operator: twice as many took an H200 29 us for the 25 of PyTorch's sort of 16 x 1024.
 MOST_PAIRS = 1 << 24
+# Of elements and writes, the last of which stays: PyTorch's kernel does not compare any.
+MOST_PAIRS_REPLACED = 1 << 21
 # Of each row, where how many there are is only known when the graph runs.
 MOST_PAIRS_OF_ROW = 1 << 12
 
 
-def is_countable(pairs: Sequence[Dim]) -> bool:
+def is_countable(pairs: Sequence[Dim], most: int = MOST_PAIRS) -> bool:
     """Whether so many pairs, a product of extents, are few enough."""
-    known = prod(each for each in pairs if isinstance(each, int))
-    return known <= (
-        MOST_PAIRS if all(isinstance(each, int) for each in pairs) else MOST_PAIRS_OF_ROW
-    )
+    known = [each for each in pairs if isinstance(each, int)]
+    return prod(known) <= (most if len(known) == len(pairs) else MOST_PAIRS_OF_ROW)
 
 
 def _sort(call: Call, x: Expr, dim: int = -1, descending: bool = False) -> tuple[Expr, Expr]:

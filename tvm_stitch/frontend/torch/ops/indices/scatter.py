@@ -31,7 +31,7 @@ from tvm_stitch.frontend.torch.call import (
     rank,
     wide,
 )  # fmt: skip
-from tvm_stitch.frontend.torch.ops.indices.counting import is_countable
+from tvm_stitch.frontend.torch.ops.indices.counting import MOST_PAIRS_REPLACED, is_countable
 from tvm_stitch.frontend.torch.ops.indices.index import Layout, from_either_end, index_of, within
 from tvm_stitch.frontend.torch.ops.indices.rows_added import Rows, embedding_dense_backward
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
@@ -85,7 +85,8 @@ def _int64(value: Any) -> Any:
 def _count(extents: Sequence[Dim], asked: Sequence[Dim]) -> int:
     """How many writes there are, if so many elements can be asked."""
     is_known = all(isinstance(each, int) for each in extents)
-    if not _is_few(extents) and not (asked and is_known and is_countable([*extents, *asked])):
+    may_be_asked = asked and is_known and is_countable([*extents, *asked], MOST_PAIRS_REPLACED)
+    if not _is_few(extents) and not may_be_asked:
         raise TorchError(f"more than {MOST_WRITES} writes to choose from: PyTorch's atomics")
     return int(prod(extents))
 
