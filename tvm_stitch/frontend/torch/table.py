@@ -9,12 +9,17 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
-from tvm_stitch.frontend.torch.ops.indices.counting import (
+from tvm_stitch.frontend.torch.ops.indices.scatter import MOST_WRITES
+from tvm_stitch.frontend.torch.ops.indices.sorting import (
+    FEW,
     MOST_PAIRS,
     MOST_PAIRS_OF_ROW,
     MOST_PAIRS_REPLACED,
+    SHARE,
 )
-from tvm_stitch.frontend.torch.ops.indices.scatter import MOST_WRITES
+from tvm_stitch.frontend.torch.ops.indices.sorting import (
+    LONGEST as LONGEST_ROW,
+)
 from tvm_stitch.graph.front.pooling.windows import MOST_WRITTEN
 from tvm_stitch.graph.front.scattered.scatter_nd import LONGEST, MOST_ROWS
 
@@ -59,8 +64,9 @@ def table() -> str:
         "",
         "Rows are sorted by counting who stands before whom, where an operator's rows have at most",
         f"{MOST_PAIRS:,} pairs of elements in all, or {MOST_PAIRS_OF_ROW:,} each where only run",
-        "time knows how many there are; of the largest few, and of histograms, pairs are those of",
-        "elements and results as well.",
+        "time knows how many there are; of the largest or smallest, and of histograms, pairs are",
+        f"those of elements and results as well. The largest {FEW} or fewer of {SHARE} times as",
+        f"many, in rows of {LONGEST_ROW:,} at most, are found one by one, of any number of rows.",
         "",
         "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
         "does PyTorch's, and is an IndexError on the CPU.",

@@ -215,7 +215,7 @@ class _SpacePlacing(Placing):
                     again = f"{stage.name} would compute {source.name} again and again"
                     return ComputedAgain(again)
                 if read.guarded and self._has_windows(source):
-                    return Refused(f"{stage.name} would compute {source.name} in a branch")
+                    return ComputedAgain(f"{stage.name} would compute {source.name} in a branch")
         known.clear()
         if inline:
             looked_at = zip(stage.reads, found, strict=True)

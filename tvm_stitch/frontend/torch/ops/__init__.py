@@ -24,7 +24,7 @@ from tvm_stitch.frontend.torch.ops.reduce import ALONG
 FAMILIES: dict[str, dict[str, Converter]] = {
     "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
-    "sorts of short rows": indices.counting.OPERATORS,
+    "sorts of short rows": indices.sorting.OPERATORS,
     "matrix products": product.OPERATORS,
     "images": {**images.OPERATORS, **images.columns.OPERATORS, **images.sampling.OPERATORS},
     "movement": {**movement.OPERATORS, **replaced.OPERATORS},

@@ -18,15 +18,22 @@ from tvm_stitch.stages.extremes import is_nan
 _op = relax.op
 
 
-def _found(call: Call, x: Expr, dim: int, extreme: Extreme) -> tuple[Expr, Expr]:
-    """The extreme along a dimension, and its position; both keep the dimension."""
+def found(
+    call: Call, x: Expr, dim: int, extreme: Extreme, among: Expr | None = None
+) -> tuple[Expr, Expr]:
+    """The extreme along a dimension, and its position; both keep the dimension.
+
+    `among` are positions to choose from: of each element its own, or one beyond the end.
+    """
     (axis,) = axes(dim, rank(x))
+    of_place = "int64" if among is None else dtype(among)
+    others = () if among is None else (among,)
     value = extreme(call, x, [axis], True)
     of = dtype(x)
     compared = wide_of("int8" if of == "bool" else of)
     extents = dims(x)
 
-    def positions(a: te.Tensor, best: te.Tensor) -> te.Tensor:
+    def positions(a: te.Tensor, best: te.Tensor, *places: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
             own = a(*at).astype(compared)
             kept = [tirx.const(0, "int64") if n == axis else each for n, each in enumerate(at)]
@@ -34,12 +41,13 @@ def _found(call: Call, x: Expr, dim: int, extreme: Extreme) -> tuple[Expr, Expr]
             same = tirx.EQ(own, other)
             if is_float(compared):
                 same = tirx.any(same, tirx.all(is_nan(own), is_nan(other)))
-            beyond = tirx.const(0, "int64") + extents[axis]
-            return tirx.Select(same, at[axis].astype("int64"), beyond)
+            beyond = (tirx.const(0, "int64") + extents[axis]).astype(of_place)
+            place = places[0](*at) if places else at[axis].astype(of_place)
+            return tirx.Select(same, place, beyond)
 
         return te.compute(extents, element, name="positions")
 
-    places = call.te(positions, x, value)
+    places = call.te(positions, x, value, *others)
     return value, call.emit(_op.min(places, [axis], keepdims=True))
 
 
@@ -59,7 +67,7 @@ def _both(extreme: Extreme) -> Converter:
     def convert(call: Call, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
         if not rank(x):
             return x, _first(call, x)
-        value, place = _found(call, x, dim, extreme)
+        value, place = found(call, x, dim, extreme)
         if keepdim:
             return value, place
         return _without(call, value, dim), _without(call, place, dim)
@@ -74,10 +82,10 @@ def _position(extreme: Extreme) -> Converter:
         if not rank(x):
             return _first(call, x)
         if dim is not None:
-            _value, place = _found(call, x, dim, extreme)
+            _value, place = found(call, x, dim, extreme)
             return place if keepdim else _without(call, place, dim)
         total = fold(lambda left, right: left * right, dims(x))
-        _value, place = _found(call, call.emit(_op.reshape(x, [total])), 0, extreme)
+        _value, place = found(call, call.emit(_op.reshape(x, [total])), 0, extreme)
         return call.emit(_op.reshape(place, call.shape))
 
     return convert

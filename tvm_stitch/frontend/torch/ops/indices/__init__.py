@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvm_stitch.frontend.torch.call import Converter
-from tvm_stitch.frontend.torch.ops.indices import counting, index, scatter
+from tvm_stitch.frontend.torch.ops.indices import index, scatter, sorting
 
 OPERATORS: dict[str, Converter] = {**index.OPERATORS, **scatter.OPERATORS}
 
-__all__ = ["OPERATORS", "counting", "scatter"]
+__all__ = ["OPERATORS", "scatter", "sorting"]

@@ -31,9 +31,9 @@ from tvm_stitch.frontend.torch.call import (
     rank,
     wide,
 )  # fmt: skip
-from tvm_stitch.frontend.torch.ops.indices.counting import MOST_PAIRS_REPLACED, is_countable
 from tvm_stitch.frontend.torch.ops.indices.index import Layout, from_either_end, index_of, within
 from tvm_stitch.frontend.torch.ops.indices.rows_added import Rows, embedding_dense_backward
+from tvm_stitch.frontend.torch.ops.indices.sorting import MOST_PAIRS_REPLACED, is_countable
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
 from tvm_stitch.stages.extremes import larger, nothing, smaller
 

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch_kernels import check_kernels  # noqa: E402
-from torch_programs import check, traced  # noqa: E402
+from torch_programs import check, run, traced  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, Settings  # noqa: E402
@@ -69,12 +69,33 @@ def test_the_largest_and_the_smallest_few(shape, dim):
     check(functions, x)
 
 
-def test_rows_with_fewer_numbers_than_are_asked_for():
+@pytest.mark.parametrize("columns", [6, 20])
+def test_rows_with_fewer_numbers_than_are_asked_for(columns):
     """A router that leaves out groups of experts: places are those of elements, each once."""
-    x = torch.full((2, 6), -INF)
-    x[0, 4], x[1, 1], x[1, 5] = 1.0, 2.0, 3.0
+    x = torch.full((3, columns), -INF)
+    x[0, 4], x[1, 1], x[1, 5], x[2, 3] = 1.0, 2.0, 3.0, NAN
     check(lambda x: torch.topk(x, 4).values, x)
-    check(lambda x: torch.sort(x, descending=True, stable=True).indices[:, :4], x)
+    (places,) = run(convert(traced(lambda x: torch.topk(x, 4).indices, x).graph), (x,))
+    assert places.tolist() == torch.sort(x, descending=True, stable=True).indices[:, :4].tolist()
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize(("rows", "columns", "count"), [(1, 7, 1), (5, 33, 8), (3, 1027, 4)])
+def test_the_largest_few_one_by_one(dtype, rows, columns, count):
+    """With the softmax before them and the share of each behind: what a router does."""
+    torch.manual_seed(0)
+    x = torch.stack([torch.randperm(columns) for _ in range(rows)]) - columns // 2
+
+    def routed(x):
+        best = torch.topk(x, count)
+        return best.values, best.indices, torch.topk(x.t(), 1, 0).indices
+
+    x = x.clamp(max=255).to(dtype) if dtype in (torch.float16, torch.bfloat16) else x.to(dtype)
+    if columns < 256 or dtype in (torch.float32, torch.int64):  # no two are equal
+        check(routed, x)
+        check_kernels(routed, x)
+    check_kernels(lambda x: torch.topk(x.float().softmax(-1), count).values, x)
 
 
 def test_scalars_and_integers_that_are_large():
@@ -117,9 +138,13 @@ def test_numbers_of_rows_that_change():
         torch.testing.assert_close(compiled(logits), routed(logits))
     report = compiler.log.report()
     assert not report.left and len({part.graph for part in report.parts}) == 1
+    torch._dynamo.reset()
     logits = torch.randn(30, 200)
     torch._dynamo.mark_dynamic(logits, 0)
-    torch.testing.assert_close(compiled(logits), routed(logits))
+    torch.testing.assert_close(torch.compile(routed, backend=compiler)(logits), routed(logits))
+    assert not compiler.log.report().left
+    many = torch.compile(lambda logits: torch.topk(logits, 100).values.exp(), backend=compiler)
+    torch.testing.assert_close(many(logits), torch.topk(logits, 100).values.exp())
     assert {each.operator for each in compiler.log.report().left} == {"topk"}
 
 
@@ -134,7 +159,7 @@ def test_histograms(bins, least, most):
 
 
 def test_long_rows_are_left_to_pytorch():
-    for function in (torch.sort, lambda x: torch.topk(x, 5)):
+    for function in (torch.sort, lambda x: torch.topk(x, 50)):
         with pytest.raises(TorchError, match="too many to compare"):
             convert(traced(function, torch.randn(40, 2000)).graph)
     with pytest.raises(TorchError, match="depends on indices"):

@@ -1,14 +1,15 @@
-"""Sorts, the largest few and histograms, by comparisons that are counted.
+"""Sorts, the largest few and histograms, by reductions along rows.
 
-The rank of an element is how many stand before it; what has a rank is found by asking all of them.
-Both are reductions along rows, which kernels of ours are, and which cost as many comparisons as
-there are pairs: so only short rows are, as those of a router of experts. Elements that are equal
-keep their order. Longer rows are left to PyTorch, which sorts by their digits.
+A rank sort: the rank of an element is how many stand before it, and what has a rank is found by
+asking all of them. That takes as many comparisons as there are pairs: so only short rows are
+sorted. The largest few of longer ones, as a router's experts are, are found one by one. Elements
+that are equal keep their order. What would take too long is left to PyTorch, which sorts by digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -30,6 +31,7 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )
 from tvm_stitch.frontend.torch.dtypes import name_of
+from tvm_stitch.frontend.torch.ops.positions import found
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST
 from tvm_stitch.stages.extremes import is_nan, nothing
 
@@ -38,6 +40,9 @@ _op = relax.op
 MOST_PAIRS = 1 << 24
 # Of elements and writes, the last of which stays: PyTorch's kernel does not compare any.
 MOST_PAIRS_REPLACED = 1 << 21
+# The largest few are found one by one, each another time through the row, if there are so few of
+# them, so many times as many elements, and rows are no longer.
+FEW, SHARE, LONGEST = 16, 4, 4096
 # Of each row, where how many there are is only known when the graph runs.
 MOST_PAIRS_OF_ROW = 1 << 12
 
@@ -79,11 +84,53 @@ def _ordered(
     kept[axis] = along if count is None else count
     if not isinstance(along, int) or not isinstance(kept[axis], int):
         raise TorchError("it sorts rows whose length only run time knows")
+    if descending and _are_few(kept[axis], along):
+        return _one_by_one(call, call.cast(x, of), axis, kept[axis])
     if not is_countable([*extents, along + kept[axis]]):
         raise TorchError(f"it sorts rows of {along}, and pairs of elements are too many to compare")
     values = call.cast(x, of)
     ranks = call.emit(_op.sum(_before(call, values, axis, descending), [-1]))
     return _with_ranks(call, values, ranks, axis, kept)
+
+
+def _are_few(count: int, along: int) -> bool:
+    return 0 < count <= min(FEW, along // SHARE) and along <= LONGEST
+
+
+def _one_by_one(call: Call, x: Expr, axis: int, count: int) -> tuple[Expr, Expr]:
+    """The largest, then the largest of the others, and so on, each the first of its equals.
+
+    What is taken is smaller than all else then, and its place lies beyond the end.
+    """
+    extents, lowest = dims(x), nothing("largest", dtype(x))
+    end = tirx.const(extents[axis], "int32")
+
+    def all_places() -> te.Tensor:
+        return te.compute(extents, lambda *at: at[axis].astype("int32"), name="places")
+
+    def without(otherwise: Any, given: te.Tensor, taken: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            own = taken(*_moved(at, axis, tirx.const(0, "int64")))
+            is_taken = tirx.EQ(at[axis].astype("int32"), own)
+            return tirx.Select(is_taken, otherwise, given(*at))
+
+        return te.compute(extents, element, name="without")
+
+    places, several = call.te(all_places, name="places"), list[tuple[Expr, Expr]]()
+    for number in range(count):
+        if number:
+            taken = several[-1][1]
+            x = call.te(partial(without, lowest), x, taken, name="without")
+            places = call.te(partial(without, end), places, taken, name="without")
+        several.append(found(call, x, axis, LARGEST, places))
+    each, where = (call.emit(_op.concat(list(side), axis)) for side in zip(*several, strict=True))
+    return _as_asked(call, each, where)
+
+
+def _as_asked(call: Call, values: Expr, places: Expr) -> tuple[Expr, Expr]:
+    """Elements and their places in the types of the results."""
+    value, place = call.result
+    return call.cast(values, name_of(value.dtype)), call.cast(places, name_of(place.dtype))
 
 
 def _before(call: Call, x: Expr, axis: int, descending: bool) -> Expr:
@@ -140,11 +187,7 @@ def _with_ranks(
         asked(none, lambda _given, _there, other: other.astype("int32")), values, ranks
     )
     first = call.emit(_op.sum(places, [-1]))
-    result, position = call.result
-    return (
-        call.cast(LARGEST(call, each, [-1]), name_of(result.dtype)),
-        call.cast(first, name_of(position.dtype)),
-    )
+    return _as_asked(call, LARGEST(call, each, [-1]), first)
 
 
 def _moved(position: Sequence[Any], axis: int, to: Any) -> list[Any]:
@@ -162,17 +205,21 @@ def _histc(call: Call, x: Expr, bins: int = 100, min: Number = 0, max: Number = 
     of = wide(dtype(x))
     values = call.cast(call.emit(_op.reshape(x, [total])), of)
 
+    def part(value: Any) -> Any:
+        """The last one has its end as well; -1 for what is in none."""
+        own = tirx.min(_part_of(value, of, bins, min, max), tirx.const(bins - 1, "int64"))
+        inside = tirx.all(value >= immediate(min, of), value <= immediate(max, of))
+        return tirx.Select(inside, own.astype("int32"), tirx.const(-1, "int32"))
+
     def body(given: te.Tensor) -> te.Tensor:
-        def element(part: Any, number: Any) -> Any:
-            value = given(number)
-            inside = tirx.all(value >= immediate(min, of), value <= immediate(max, of))
-            own = tirx.min(_part_of(value, of, bins, min, max), tirx.const(bins - 1, "int64"))
-            is_own = tirx.all(inside, tirx.EQ(own, part.astype("int64")))
+        def element(own: Any, number: Any) -> Any:
+            is_own = tirx.EQ(given(number), own.astype("int32"))
             return tirx.Select(is_own, tirx.const(1, "int32"), tirx.const(0, "int32"))
 
         return te.compute([bins, total], element, name="inside")
 
-    return call.cast(call.emit(_op.sum(call.te(body, values), [-1])), call.dtype)
+    parts = call.pointwise(part, values, of=of, to="int32")
+    return call.cast(call.emit(_op.sum(call.te(body, parts), [-1])), call.dtype)
 
 
 def _part_of(value: Any, of: str, bins: int, least: Number, most: Number) -> Any:
