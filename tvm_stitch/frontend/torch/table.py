@@ -9,12 +9,11 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
-from tvm_stitch.frontend.torch.ops.indices.scatter import MOST_WRITES
+from tvm_stitch.frontend.torch.ops.indices.scatter import MOST_PAIRS_REPLACED, MOST_WRITES
 from tvm_stitch.frontend.torch.ops.indices.sorting import (
     FEW,
     MOST_PAIRS,
     MOST_PAIRS_OF_ROW,
-    MOST_PAIRS_REPLACED,
     SHARE,
 )
 from tvm_stitch.frontend.torch.ops.indices.sorting import (

@@ -24,15 +24,13 @@ _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 def find_atoms(region: Region) -> list[Nodes]:
     """All nodes, each in one atom; an atom follows those that it reads."""
     leader = list(range(len(region.indices)))
+    reader = list(leader)  # of a view that goes with its reader, that; of others, themselves
     for place in reversed(range(len(region.indices))):
-        user = reader = _only_user(region, place)
-        # A view that goes with its reader is as large as what that makes of it.
-        while reader is not None and region.is_view(reader) and leader[reader] != reader:
-            reader = _only_user(region, reader)
-        if user is None or reader is None:
-            continue
-        if _belongs(region.nodes[place], region.nodes[reader]):
+        user = _only_user(region, place)
+        if user is not None and _belongs(region.nodes[place], region.nodes[reader[user]]):
             leader[place] = leader[user]
+            if region.is_view(place):
+                reader[place] = reader[user]
     atoms: dict[int, Nodes] = {}
     for place, first in enumerate(leader):
         atoms[first] = atoms.get(first, 0) | 1 << place

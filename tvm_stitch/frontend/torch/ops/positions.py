@@ -18,7 +18,7 @@ from tvm_stitch.stages.extremes import is_nan
 _op = relax.op
 
 
-def found(
+def extreme_and_place(
     call: Call, x: Expr, dim: int, extreme: Extreme, among: Expr | None = None
 ) -> tuple[Expr, Expr]:
     """The extreme along a dimension, and its position; both keep the dimension.
@@ -67,7 +67,7 @@ def _both(extreme: Extreme) -> Converter:
     def convert(call: Call, x: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
         if not rank(x):
             return x, _first(call, x)
-        value, place = found(call, x, dim, extreme)
+        value, place = extreme_and_place(call, x, dim, extreme)
         if keepdim:
             return value, place
         return _without(call, value, dim), _without(call, place, dim)
@@ -82,10 +82,10 @@ def _position(extreme: Extreme) -> Converter:
         if not rank(x):
             return _first(call, x)
         if dim is not None:
-            _value, place = found(call, x, dim, extreme)
+            _value, place = extreme_and_place(call, x, dim, extreme)
             return place if keepdim else _without(call, place, dim)
         total = fold(lambda left, right: left * right, dims(x))
-        _value, place = found(call, call.emit(_op.reshape(x, [total])), 0, extreme)
+        _value, place = extreme_and_place(call, call.emit(_op.reshape(x, [total])), 0, extreme)
         return call.emit(_op.reshape(place, call.shape))
 
     return convert

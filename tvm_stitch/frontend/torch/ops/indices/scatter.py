@@ -33,7 +33,7 @@ from tvm_stitch.frontend.torch.call import (
 )  # fmt: skip
 from tvm_stitch.frontend.torch.ops.indices.index import Layout, from_either_end, index_of, within
 from tvm_stitch.frontend.torch.ops.indices.rows_added import Rows, embedding_dense_backward
-from tvm_stitch.frontend.torch.ops.indices.sorting import MOST_PAIRS_REPLACED, is_countable
+from tvm_stitch.frontend.torch.ops.indices.sorting import is_countable
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
 from tvm_stitch.stages.extremes import larger, nothing, smaller
 
@@ -42,6 +42,8 @@ _ZERO = tirx.const(0, "int64")
 # Writes that an element is compared with. At 16 the indices that come from the cache are 32 bytes
 # for every byte of a float32 that goes to memory: what takes about as long.
 MOST_WRITES = 16
+# Pairs of writes, the last of which stays, and of elements: PyTorch's kernel does not compare any.
+MOST_PAIRS_REPLACED = 1 << 21
 # Writes that are asked in an element's own expression: more of them are a reduction, whose kernel
 # keeps a number for each element and write where it is not the only reader.
 MOST_ASKED = 4
@@ -99,7 +101,10 @@ def _is_few(extents: Sequence[Dim]) -> bool:
 def _scattered(
     call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number, last: bool = False
 ) -> _Writes:
-    """Along a dimension each position of the others has writes of its own; the last one stays."""
+    """Along a dimension each position of the others has writes of its own.
+
+    Where the `last` one stays there may be more of them.
+    """
     if not rank(x) or not rank(index):
         raise TorchError("a tensor without dimensions")
     axis, limits, extents = dim % rank(x), dims(index), dims(x)
@@ -130,7 +135,10 @@ def _scattered(
 def _put(
     call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr, last: bool = False
 ) -> _Writes:
-    """Every write is at one position of the indexed dimensions, and all along the others."""
+    """Every write is at one position of the indexed dimensions, and all along the others.
+
+    Where the `last` one stays there may be more of them.
+    """
     layout, extents = Layout.of(call, indices), dims(x)
     count = _count(layout.shape, [extents[axis] for axis in layout.axes] if last else ())
     places = [index_of(call, index) for index in indices if index is not None]

@@ -31,15 +31,13 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.ops.positions import found
+from tvm_stitch.frontend.torch.ops.positions import extreme_and_place
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST
 from tvm_stitch.stages.extremes import is_nan, nothing
 
 _op = relax.op
 # Pairs of one operator: twice as many took an H200 29 us for the 25 of PyTorch's sort of 16 x 1024.
 MOST_PAIRS = 1 << 24
-# Of elements and writes, the last of which stays: PyTorch's kernel does not compare any.
-MOST_PAIRS_REPLACED = 1 << 21
 # The largest few are found one by one, each another time through the row, if there are so few of
 # them, so many times as many elements, and rows are no longer.
 FEW, SHARE, LONGEST = 16, 4, 4096
@@ -53,14 +51,10 @@ def is_countable(pairs: Sequence[Dim], most: int = MOST_PAIRS) -> bool:
     return prod(known) <= (most if len(known) == len(pairs) else MOST_PAIRS_OF_ROW)
 
 
-def _sort(call: Call, x: Expr, dim: int = -1, descending: bool = False) -> tuple[Expr, Expr]:
-    """All elements in order; what is not a number is larger than all else."""
-    return _ordered(call, x, dim, None, descending)
-
-
-def _stable(
-    call: Call, x: Expr, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+def _sort(
+    call: Call, x: Expr, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> tuple[Expr, Expr]:
+    """All elements in order, always stable; what is not a number is larger than all else."""
     return _ordered(call, x, dim, None, descending)
 
 
@@ -122,7 +116,7 @@ def _one_by_one(call: Call, x: Expr, axis: int, count: int) -> tuple[Expr, Expr]
             taken = several[-1][1]
             x = call.te(partial(without, lowest), x, taken, name="without")
             places = call.te(partial(without, end), places, taken, name="without")
-        several.append(found(call, x, axis, LARGEST, places))
+        several.append(extreme_and_place(call, x, axis, LARGEST, places))
     each, where = (call.emit(_op.concat(list(side), axis)) for side in zip(*several, strict=True))
     return _as_asked(call, each, where)
 
@@ -150,8 +144,8 @@ def _before(call: Call, x: Expr, axis: int, descending: bool) -> Expr:
             *own, other = at
             a, b = given(*_moved(own, axis, other)), given(*own)
             is_earlier = other.astype("int32") < own[axis].astype("int32")
-            found = stands_before(*((b, a) if descending else (a, b)), is_earlier)
-            return tirx.Select(found, tirx.const(1, "int32"), tirx.const(0, "int32"))
+            is_before = stands_before(*((b, a) if descending else (a, b)), is_earlier)
+            return tirx.Select(is_before, tirx.const(1, "int32"), tirx.const(0, "int32"))
 
         return te.compute([*extents, extents[axis]], element, name="before")
 
@@ -235,7 +229,7 @@ def _part_of(value: Any, of: str, bins: int, least: Number, most: Number) -> Any
 OPERATORS: dict[str, Converter] = {
     "histc": _histc,
     "sort": _sort,
-    "sort.stable": _stable,
+    "sort.stable": _sort,
     "topk": _topk,
 }
 """By ATen's names; an overload called default is left out."""
