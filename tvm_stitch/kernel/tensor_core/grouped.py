@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.partition import unrelated
-from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
+from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS, TensorProduct, tensor_product
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused, Stage, Var, as_int64, same_size
 
@@ -22,7 +22,7 @@ MOST_PRODUCTS = 8
 
 
 def tensor_products(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], fewest_rows: int = FEWEST_ROWS
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else.
 
@@ -31,7 +31,9 @@ def tensor_products(
     parts = unrelated(stages, outputs, by_inputs=False)
     if len(parts) > MOST_PRODUCTS:
         return Refused(f"{len(parts)} computations, more than one kernel has products")
-    found = [tensor_product(*part) for part in parts] or [tensor_product(stages, outputs)]
+    found = [
+        tensor_product(*part, fewest_rows=fewest_rows) for part in parts or [(stages, outputs)]
+    ]
     refused = [each for each in found if isinstance(each, Refused)]
     if refused:
         return refused[0]

@@ -24,6 +24,8 @@ from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
 from tvm_stitch.kernel.scattered.order import SORT_ATTRIBUTE, THREADS, shares, sort_us, sorts_of
 from tvm_stitch.kernel.shared_input import shares_input
+from tvm_stitch.kernel.skinny_matmul.build import SKINNY_ATTRIBUTE, read_skinny, tiles_from_json
+from tvm_stitch.kernel.skinny_matmul.cost import predicted_us as skinny_us
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
@@ -122,6 +124,23 @@ def _on_tensor_cores(
     )
 
 
+def _of_few_rows(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
+    """Products of few rows."""
+    products = read_skinny(fused.function)
+    assert not isinstance(products, Refused), "a product's kernel comes from a readable function"
+    tiles = tiles_from_json(str(emitted.attrs[SKINNY_ATTRIBUTE]))
+    flows = {product.stage.output: "regional" for product in products}
+    return replace(
+        _of_products(fused, products, device, extents),
+        scheme="regional" if len(products) == 1 else "independent",
+        mapping="; ".join(dict.fromkeys(map(str, tiles))),
+        predicted_us=skinny_us(products, device),
+        why=f"{' and '.join(map(_sizes, products))}: weights go from memory to tensor cores, once",
+        schemes=_schemes(fused, flows) or {p.stage.name: "regional" for p in products},
+        stages=_stages(fused, flows),
+    )
+
+
 def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
     """A matrix product by the library."""
     stages = read_stages(fused.function)
@@ -167,6 +186,7 @@ Entry: TypeAlias = Callable[[Fused, tirx.PrimFunc, Device, Extents], Kernel]
 _ENTRIES: Map[str, Entry] = {
     SCHEDULE_ATTRIBUTE: _of_programs,
     TILES_ATTRIBUTE: _on_tensor_cores,
+    SKINNY_ATTRIBUTE: _of_few_rows,
     LIBRARY_ATTRIBUTE: _by_library,
     SORT_ATTRIBUTE: _sorts,
 }

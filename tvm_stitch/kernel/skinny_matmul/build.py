@@ -1,0 +1,140 @@
+"""Products of few rows as kernels: a fused PrimFunc in, a scheduled one out, or why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvm import tirx
+
+from tvm_stitch.device import Device
+from tvm_stitch.json_data import parsed
+from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.codegen.block_order import by_ranges, own_block
+from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
+from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.ir.mapping import switched_off
+from tvm_stitch.kernel.kernel import Implementation, Kernel
+from tvm_stitch.kernel.skinny_matmul.cost import predicted_us
+from tvm_stitch.kernel.skinny_matmul.emit import SkinnyPart
+from tvm_stitch.kernel.skinny_matmul.program import skinny_products
+from tvm_stitch.kernel.skinny_matmul.tiles import (
+    SkinnyTiles,
+    blocks_of,
+    choose_tiles,
+    shared_bytes,
+)
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, buffer_size
+from tvm_stitch.stages.symbolic_analyzer import int64
+
+SKINNY_ATTRIBUTE = "tvm_stitch.skinny_tiles"
+
+
+@dataclass(frozen=True, eq=False)
+class SkinnyKernel(Kernel):
+    """Products of few rows whose blocks are one grid, and the tiles of each."""
+
+    products: tuple[TensorProduct, ...]
+    tiles: tuple[SkinnyTiles, ...]
+
+    @property
+    def buffers(self) -> tuple[Var, ...]:
+        """The tensors that it reads and writes."""
+        return tuple(dict.fromkeys(b for product in self.products for b in product.buffers))
+
+    @cached_property
+    def cost_us(self) -> float:
+        """What it should take."""
+        return predicted_us(self.products, self.device)
+
+    def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
+        """What check_kernel will find in it, asked before there is a fused PrimFunc."""
+        return check_kernel(self._emitted(signature(self.buffers)), self.device)
+
+    def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
+        """The kernel, with its tiles as JSON."""
+        kernel = self._emitted(func)
+        hazard = check_kernel(kernel, self.device)
+        if hazard is not None:
+            return hazard
+        return kernel.with_attr(SKINNY_ATTRIBUTE, tiles_to_json(self.tiles))
+
+    def _emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        return emit_skinny(func, self.products, self.tiles)
+
+    @property
+    def parts(self) -> int:
+        """How many unrelated products it has."""
+        return len(self.products)
+
+
+def skinny_kernel(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    bounds: Bounds,
+    schemes: Sequence[str],
+) -> SkinnyKernel | Refused:
+    """The products of few rows that stages are; or why they are none."""
+    if device.capability < CAPABILITY:
+        return Refused(f"{device.name} has no tensor cores for such a product")
+    found = switched_off(("regional",), schemes) or skinny_products(stages, outputs)
+    if isinstance(found, Refused):
+        return found
+    off = switched_off(("independent",) if len(found) > 1 else (), schemes)
+    if off is not None:
+        return off
+    return SkinnyKernel(device, bounds, found, choose_tiles(found, device))
+
+
+SKINNY_MATMUL = Implementation(SKINNY_ATTRIBUTE, skinny_kernel, of_products=True)
+
+
+def read_skinny(func: tirx.PrimFunc) -> tuple[TensorProduct, ...] | Refused:
+    """The products of few rows that a fused PrimFunc computes."""
+    stages = read_stages(func)
+    if isinstance(stages, Refused):
+        return stages
+    return skinny_products(stages, outputs_of(func, stages))
+
+
+def tiles_to_json(tiles: Sequence[SkinnyTiles]) -> str:
+    """The tiles of all parts as a JSON list."""
+    return json.dumps([json.loads(each.to_json()) for each in tiles])
+
+
+def tiles_from_json(text: str) -> tuple[SkinnyTiles, ...]:
+    """Read what tiles_to_json wrote."""
+    return tuple(SkinnyTiles.from_json(json.dumps(each)) for each in parsed(text, "tiles"))
+
+
+def emit_skinny(
+    func: tirx.PrimFunc, products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles]
+) -> tirx.PrimFunc:
+    """The kernel of products by their tiles, the blocks of which come one after the other."""
+    writer = Writer()
+    buffers = dict.fromkeys(buffer for product in products for buffer in product.buffers)
+    views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in buffers}
+    block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
+    block, thread = block_var.astype("int64"), thread_var.astype("int64")
+    pairs = list(zip(products, tiles, strict=True))
+    sums = max(shared_bytes(*each) for each in pairs) // SUM_BYTES
+    shared = writer.allocate("sums", sums, ACCUMULATED, "shared")
+    blocks, bodies = 0, list[tuple[Expr, tirx.Stmt]]()
+    for product, own in pairs:
+        inner = Writer()
+        place = own_block(block, int64(blocks), inner) if len(pairs) > 1 else block
+        SkinnyPart(product, own, views, place, thread, shared, inner).emit()
+        blocks += blocks_of(product, own.columns)
+        bodies.append((int64(blocks), inner.done()))
+    writer.add(by_ranges(block, bodies))
+    body = on_threads(writer.done(), thread_var, tiles[0].threads)
+    return kernel_function(func, bound(block_var, "blockIdx.x", int64(blocks), body))

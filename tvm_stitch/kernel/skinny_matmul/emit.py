@@ -1,0 +1,298 @@
+"""Emits products of few rows: TensorProducts by their SkinnyTiles.
+
+In: a product, its tiles, flat views of the parameters, its block and the thread. Writes TIR into a
+Writer. Decides nothing.
+
+Weights go from memory straight to the registers that tensor cores take them from: which elements of
+the depth an instruction multiplies is free, as long as both factors agree, so every lane loads
+neighbours of 16 bytes. Where the depth lies along memory, weights are the instruction's first
+factor, 16 columns of them; where columns do, its second, of which a lane's pairs of the depth are
+put together from two lines. Rows that there are not are read from the last one, and not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from typing import Protocol
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
+from tvm_stitch.kernel.codegen.bfloat16 import widened
+from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided, evaluated
+from tvm_stitch.kernel.ir.mapping import WARP
+from tvm_stitch.kernel.skinny_matmul.program import sizes_of
+from tvm_stitch.kernel.skinny_matmul.tiles import (
+    CHUNK,
+    GROUPS,
+    MATRIX,
+    SkinnyTiles,
+    padded_rows,
+)
+from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Var, buffer_size, dtype_of, substitute
+from tvm_stitch.stages.symbolic_analyzer import int64
+
+PAIR = "uint32"  # two halves, as tensor cores take them
+PAIRS = WIDEST // 2  # of a load
+SUMS = 4  # of a lane, of what an instruction computes
+ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
+LOW, HALF_BITS = 0xFFFF, 16
+
+
+class SkinnyPart:
+    """A product of few rows on its way into TIR."""
+
+    def __init__(
+        self,
+        product: TensorProduct,
+        tiles: SkinnyTiles,
+        views: MappingOf[Var, Var],
+        block: Expr,
+        thread: Expr,
+        sums: Var,
+        writer: Writer,
+    ) -> None:
+        self.product, self.tiles, self.views = product, tiles, views
+        self.block, self.thread, self.sums, self.writer = block, thread, sums, writer
+        self.lines = padded_rows(product)
+        self.rows, self.columns, self.depth, self.entries = sizes_of(product)
+
+    def emit(self) -> None:
+        """Write the part's body."""
+        self._find_place()
+        self._accumulate()
+        self.writer.call(T.tvm_storage_sync("shared"))
+        self._finish()
+
+    def _find_place(self) -> None:
+        """The block's entry and first column, and the lane's place in a fragment."""
+        writer = self.writer
+        entry, tile = int64(0), self.block
+        if self.entries != 1:
+            entry, tile = divided(self.block, -(-self.columns // self.tiles.columns))
+        self.entry = writer.value("entry", entry)
+        self.column = writer.value("tile", tile) * self.tiles.columns
+        self.warp = writer.value("warp", tirx.floordiv(self.thread, WARP))
+        group, within = divided(tirx.floormod(self.thread, WARP), WARP // GROUPS)
+        self.group, self.within = writer.value("group", group), writer.value("within", within)
+
+    # The products
+
+    def _accumulate(self) -> None:
+        """Each warp takes a step of the depth, then the one after those of all others."""
+        writer, tiles = self.writer, self.tiles
+        made = _AlongDepth if self.product.right.by_depth else _AcrossDepth
+        self.weights: _Weights = made(self)
+        totals = self.weights.count
+        self.totals = writer.allocate("totals", totals, ACCUMULATED)
+        with writer.unrolled(totals, "number") as number:
+            writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
+        whole, rest = divmod(self.depth, tiles.step)
+        turns = tirx.floordiv(whole + tiles.warps - 1 - self.warp, tiles.warps)
+        if whole:
+            with writer.rolled(turns, "turn") as turn:
+                first = (turn * tiles.warps + self.warp) * tiles.step
+                self._multiply(first, tiles.chunks, exact=True)
+        if rest:
+            with writer.when(self.warp == whole % tiles.warps):
+                exact = rest % CHUNK == 0
+                self._multiply(int64(whole * tiles.step), -(-rest // CHUNK), exact)
+        self.weights.pass_on()
+
+    def _multiply(self, first: Expr, chunks: int, exact: bool) -> None:
+        """Chunks of the depth from an element on: all that is loaded comes before the first use."""
+        writer, own = self.writer, self.weights
+        weights = writer.allocate("weights_in", chunks * own.pairs, PAIR)
+        rows = writer.allocate("rows_in", chunks * own.row_pairs, PAIR)
+        for load, to, pairs in (
+            (own.load, weights, own.pairs),
+            (self._load_rows, rows, own.row_pairs),
+        ):
+            with writer.unrolled(chunks, "chunk") as chunk:
+                depth = first + chunk * CHUNK + self.within * WIDEST
+                load(to, chunk * pairs, depth, None if exact else depth < self.depth)
+        with writer.unrolled(chunks, "chunk") as chunk:
+            own.multiply(weights, chunk * own.pairs, rows, chunk * own.row_pairs)
+
+    def _load_rows(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
+        """Eight neighbours of each row that the lane has; of rows beyond the last, of that one."""
+        with self.writer.unrolled(self.lines // MATRIX, "height") as height:
+            row = tirx.min(self.group + height * MATRIX, int64(self.rows - 1))
+            here = {ENTRY: self.entry, ROW: row, DEPTH: depth}
+            self.load(self.product.left, here, to, start + height * PAIRS, PAIRS, exists)
+
+    def load(
+        self,
+        factor: Factor,
+        here: MappingOf[Var, Expr],
+        to: Var,
+        start: Expr,
+        pairs: int,
+        exists: Expr | None,
+    ) -> None:
+        """Neighbours of a factor as pairs; zeros where there are none."""
+        view = self.views[factor.buffer]
+        source = self.writer.view(view, tirx.floordiv(buffer_size(view), 2), dtype=PAIR)
+        at = tirx.floordiv(substitute(factor.at, here), 2)
+        if exists is not None:
+            with self.writer.unrolled(pairs, "pair") as pair:
+                self.writer.store(to, start + pair, tirx.const(0, PAIR))
+        with self.writer.when(exists), self.writer.vectorized(pairs, "pair") as pair:
+            self.writer.store(to, start + pair, source[at + pair])
+
+    def instruction(self, first: list[Expr], second: list[Expr], total: Expr) -> None:
+        """An instruction of a tensor core: two fragments, and four sums from a number on."""
+        kind = ELEMENT[self.product.multiplied]
+        name = f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"
+        totals = [self.totals[total + number] for number in range(SUMS)]
+        self.writer.call(T.ptx[name](*totals, *first, *second, *totals))
+
+    def pass_on(self, row: Expr, column: Expr, total: Expr) -> None:
+        """A lane's sum to where others find it."""
+        line = self.warp * self.lines + row
+        self.writer.store(self.sums, line * self.tiles.pitch + column, self.totals[total])
+
+    # What follows
+
+    def _finish(self) -> None:
+        """A result a thread, or several: neighbours are neighbours of a row."""
+        writer, tiles = self.writer, self.tiles
+        results = self.rows * tiles.columns
+        with writer.unrolled(-(-results // tiles.threads), "result") as iteration:
+            number = iteration * tiles.threads + self.thread
+            row, column = divided(number, tiles.columns)
+            here = {ENTRY: self.entry, ROW: row, COLUMN: self.column + column}
+            left = number < results if results % tiles.threads else None
+            inside = None
+            if self.columns % tiles.columns:
+                inside = here[COLUMN] < self.columns
+            with writer.when(all_of(left, inside)):
+                self._finish_result(here, row * tiles.pitch + column)
+
+    def _finish_result(self, here: MappingOf[Var, Expr], place: Expr) -> None:
+        writer, product = self.writer, self.product
+        total: Expr = tirx.const(0.0, ACCUMULATED)
+        for warp in range(self.tiles.warps):
+            total = total + self.sums[warp * self.lines * self.tiles.pitch + place]
+        values = {product.result: writer.value("total", total.astype(dtype_of(product.result)))}
+        for stage in product.after:
+            known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
+            axes = product.axes[stage.output]
+            value = widened(evaluated(self.views, stage.value, known, axes, here))
+            values[stage.output] = writer.value(stage.name, value)
+        for buffer in product.outputs:
+            writer.store(self.views[buffer], substitute(product.flat, here), values[buffer])
+
+
+class _Weights(Protocol):
+    """How weights come to tensor cores."""
+
+    count: int  # sums of a lane
+    pairs: int  # that a lane loads of a chunk of the depth
+    row_pairs: int
+
+    def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
+        """The lane's weights of a chunk."""
+
+    def multiply(self, weights: Var, start: Expr, rows: Var, row: Expr) -> None:
+        """A chunk added to the sums."""
+
+    def pass_on(self) -> None:
+        """The lane's sums to shared memory."""
+
+
+class _AlongDepth:
+    """Weights whose depth lies along memory: 16 columns are the first factor, rows the second."""
+
+    def __init__(self, part: SkinnyPart) -> None:
+        self.part, self.heights = part, part.lines // MATRIX
+        self.count, self.pairs = SUMS * self.heights, 2 * PAIRS
+        self.row_pairs = PAIRS * self.heights
+
+    def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
+        """Of two columns, eight apart; of columns beyond the last, of that one."""
+        part = self.part
+        with part.writer.unrolled(2, "lower") as lower:
+            column: Expr = part.column + part.group + lower * MATRIX
+            if part.columns % part.tiles.columns:
+                column = tirx.min(column, int64(part.columns - 1))
+            here = {ENTRY: part.entry, COLUMN: column, DEPTH: depth}
+            part.load(part.product.right, here, to, start + lower * PAIRS, PAIRS, exists)
+
+    def multiply(self, weights: Var, start: Expr, rows: Var, row: Expr) -> None:
+        """Two instructions for every eight rows."""
+        for height in range(self.heights):
+            total = int64(height * SUMS)
+            for half in range(0, PAIRS, 2):
+                first = [weights[start + lower + half + k] for k in (0, 1) for lower in (0, PAIRS)]
+                second = [rows[row + height * PAIRS + half + k] for k in (0, 1)]
+                self.part.instruction(first, second, total)
+
+    def pass_on(self) -> None:
+        """Two neighbours of the rows, of a column and of that eight beyond."""
+        part = self.part
+        for height in range(self.heights):
+            for each in range(SUMS):
+                row = height * MATRIX + part.within * 2 + each % 2
+                column = part.group + each // 2 * MATRIX
+                part.pass_on(row, column, int64(height * SUMS + each))
+
+
+class _AcrossDepth:
+    """Weights whose columns lie along memory: rows are the first factor, columns the second."""
+
+    def __init__(self, part: SkinnyPart) -> None:
+        self.part, self.width = part, part.tiles.columns // GROUPS
+        self.heights = part.lines // MATRIX
+        self.count, self.pairs = SUMS * self.width, WIDEST * self.width // 2
+        self.row_pairs = PAIRS * self.heights
+
+    def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
+        """Neighbours of eight lines; beyond the last column, of those before."""
+        part = self.part
+        with part.writer.unrolled(WIDEST, "line") as line:
+            column: Expr = part.column + part.group * self.width
+            if part.columns % part.tiles.columns:
+                column = tirx.min(column, int64(part.columns - self.width))
+            here = {ENTRY: part.entry, COLUMN: column, DEPTH: depth + line}
+            pairs = self.width // 2
+            part.load(part.product.right, here, to, start + line * pairs, pairs, exists)
+
+    def multiply(self, weights: Var, start: Expr, rows: Var, row: Expr) -> None:
+        """For each of the lane's columns two instructions, of four lines each."""
+        pairs, upper = self.width // 2, self.heights > 1
+        for half in range(2):
+            lines = [start + (half * 4 + line) * pairs for line in range(4)]
+            for column in range(self.width):
+                second = [
+                    _pair(weights[lines[k] + column // 2], weights[lines[k + 1] + column // 2],
+                          column % 2)
+                    for k in (0, 2)
+                ]  # fmt: skip
+                first: list[Expr] = []
+                for k in range(2):
+                    place = row + half * 2 + k
+                    first.append(rows[place])
+                    first.append(rows[place + PAIRS] if upper else tirx.const(0, PAIR))
+                total = int64(column * SUMS)
+                self.part.instruction(first, second, total)
+
+    def pass_on(self) -> None:
+        """Of each instruction two columns of a row, and of that eight below."""
+        part = self.part
+        for beside in range(self.width):
+            for each in range(2 * self.heights):
+                row = part.group + each // 2 * MATRIX
+                column = (part.within * 2 + each % 2) * self.width + beside
+                part.pass_on(row, column, int64(beside * SUMS + each))
+
+
+def _pair(low: Expr, high: Expr, upper: int) -> Expr:
+    """The lower, or upper, halves of two pairs as a pair."""
+    bits = tirx.const(HALF_BITS, PAIR)
+    if upper:
+        return (low >> bits) | (high & tirx.const(LOW << HALF_BITS, PAIR))
+    return (low & tirx.const(LOW, PAIR)) | (high << bits)

@@ -1,0 +1,50 @@
+"""Products of few rows by a large matrix, with the element-wise stages that follow them.
+
+In: the stages of a function. Out: TensorProducts whose weights are read by whole vectors, or why it
+is none of such products. Must not know threads.
+
+A product of one row is no product here: each of its results reduces a row or a column of weights,
+as other reductions do.
+"""
+
+from __future__ import annotations
+
+from tvm_stitch.kernel.tensor_core.grouped import tensor_products
+from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.stage import Refused, Stage, Var
+
+FEWEST_ROWS, MOST_ROWS = 2, 16  # at most what an instruction of tensor cores has of one side
+FEWEST_COLUMNS, FEWEST_DEPTH = 64, 64  # smaller matrices are no matter of memory
+
+
+def skinny_products(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[TensorProduct, ...] | Refused:
+    """The products that a function's stages are, if they are nothing else."""
+    found = tensor_products(stages, outputs, FEWEST_ROWS)
+    if isinstance(found, Refused):
+        return found
+    return next((Refused(reason) for reason in map(_why_not, found) if reason), found)
+
+
+def sizes_of(product: TensorProduct) -> tuple[int, int, int, int]:
+    """Rows, columns, depth and entries, which are numbers."""
+    return product.sizes_at(NOMINAL)
+
+
+def _why_not(product: TensorProduct) -> str | None:
+    """Why a product is not of few rows by a matrix that is worth a kernel."""
+    if not all(isinstance(size, int) for size in product.sizes):
+        return "a product of few rows whose sizes are known at run time only"
+    rows, columns, depth, _ = sizes_of(product)
+    if rows > MOST_ROWS:
+        return f"a product of {rows} rows, more than {MOST_ROWS}"
+    if columns < FEWEST_COLUMNS or depth < FEWEST_DEPTH:
+        return f"a matrix of {depth} x {columns}, too small to be worth a kernel of few rows"
+    for factor in (product.left, product.right):
+        if factor.vector < WIDEST or factor.is_in_pieces:
+            return f"{factor.buffer.name} is not read by vectors of {WIDEST}"
+    if not product.left.by_depth:
+        return f"{product.left.buffer.name} has its rows across memory"
+    return None
