@@ -32,7 +32,7 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
 )
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Var, buffer_size, dtype_of, substitute
+from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, dtype_of, substitute
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 PAIR = "uint32"  # two halves, as tensor cores take them
@@ -86,35 +86,63 @@ class SkinnyPart:
         writer, tiles = self.writer, self.tiles
         made = _AlongDepth if self.product.right.by_depth else _AcrossDepth
         self.weights: _Weights = made(self)
-        totals = self.weights.count
-        self.totals = writer.allocate("totals", totals, ACCUMULATED)
-        with writer.unrolled(totals, "number") as number:
+        self.totals = writer.allocate("totals", self.weights.count, ACCUMULATED)
+        with writer.unrolled(self.weights.count, "number") as number:
             writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
         whole, rest = divmod(self.depth, tiles.step)
-        turns = tirx.floordiv(whole + tiles.warps - 1 - self.warp, tiles.warps)
         if whole:
-            with writer.rolled(turns, "turn") as turn:
-                first = (turn * tiles.warps + self.warp) * tiles.step
-                self._multiply(first, tiles.chunks, exact=True)
+            turns = tirx.floordiv(whole + tiles.warps - 1 - self.warp, tiles.warps)
+            with writer.when(None if whole >= tiles.warps else self.warp < whole):
+                self._multiply_steps(writer.value("turns", turns), whole > tiles.warps)
         if rest:
+            chunks = -(-rest // CHUNK)
             with writer.when(self.warp == whole % tiles.warps):
-                exact = rest % CHUNK == 0
-                self._multiply(int64(whole * tiles.step), -(-rest // CHUNK), exact)
+                loaded = self._allocate("rest", chunks)
+                self._load(loaded, int64(whole * tiles.step), chunks, rest % CHUNK == 0)
+                self._multiply(loaded, chunks)
         self.weights.pass_on()
 
-    def _multiply(self, first: Expr, chunks: int, exact: bool) -> None:
-        """Chunks of the depth from an element on: all that is loaded comes before the first use."""
-        writer, own = self.writer, self.weights
-        weights = writer.allocate("weights_in", chunks * own.pairs, PAIR)
-        rows = writer.allocate("rows_in", chunks * own.row_pairs, PAIR)
-        for load, to, pairs in (
+    def _multiply_steps(self, turns: Expr, are_several: bool) -> None:
+        """Whole steps of a warp: the next one's loads are on their way while one is multiplied.
+
+        Of a loop that loads and multiplies ptxas 13.0 moves each load to where it is used.
+        """
+        writer, tiles = self.writer, self.tiles
+        loaded, following = (self._allocate(name, tiles.chunks) for name in ("loaded", "following"))
+        self._load(loaded, self.warp * tiles.step, tiles.chunks)
+        if are_several:
+            with writer.rolled(turns - 1, "turn") as turn:
+                first = ((turn + 1) * tiles.warps + self.warp) * tiles.step
+                self._load(following, first, tiles.chunks)
+                self._multiply(loaded, tiles.chunks)
+                for to, source in zip(loaded, following, strict=True):
+                    with writer.unrolled(constant(buffer_size(to)) or 1, "pair") as pair:
+                        writer.store(to, pair, source[pair])
+        self._multiply(loaded, tiles.chunks)
+
+    def _allocate(self, name: str, chunks: int) -> tuple[Var, Var]:
+        """Registers for weights and rows."""
+        own, allocate = self.weights, self.writer.allocate
+        return (
+            allocate(f"{name}_weights", chunks * own.pairs, PAIR),
+            allocate(f"{name}_rows", chunks * own.row_pairs, PAIR),
+        )
+
+    def _load(self, to: tuple[Var, Var], first: Expr, chunks: int, exact: bool = True) -> None:
+        """Chunks of the depth from an element on."""
+        own, (weights, rows) = self.weights, to
+        for load, buffer, pairs in (
             (own.load, weights, own.pairs),
             (self._load_rows, rows, own.row_pairs),
         ):
-            with writer.unrolled(chunks, "chunk") as chunk:
+            with self.writer.unrolled(chunks, "chunk") as chunk:
                 depth = first + chunk * CHUNK + self.within * WIDEST
-                load(to, chunk * pairs, depth, None if exact else depth < self.depth)
-        with writer.unrolled(chunks, "chunk") as chunk:
+                load(buffer, chunk * pairs, depth, None if exact else depth < self.depth)
+
+    def _multiply(self, loaded: tuple[Var, Var], chunks: int) -> None:
+        """What is loaded, added to the sums."""
+        own, (weights, rows) = self.weights, loaded
+        with self.writer.unrolled(chunks, "chunk") as chunk:
             own.multiply(weights, chunk * own.pairs, rows, chunk * own.row_pairs)
 
     def _load_rows(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
