@@ -53,7 +53,7 @@ class SkinnyKernel(Kernel):
     @cached_property
     def cost_us(self) -> float:
         """What it should take."""
-        return predicted_us(self.products, self.device)
+        return predicted_us(self.products, self.tiles, self.device)
 
     def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
         """What check_kernel will find in it, asked before there is a fused PrimFunc."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, parsed, positive
@@ -22,9 +22,13 @@ CHUNK = 32  # of the depth: what four lanes load of a line, 16 bytes each
 GROUPS = 8  # of four lanes
 LINE_PADDING = 4  # sums between lines in shared memory, so that lanes write to different banks
 WARPS, MOST_WARPS = 8, 16
-WIDEST_ACROSS = 64  # columns of a lane's vectors, side by side
-# Eight vectors of weights that a lane has on their way: other warps beside it keep memory busy.
-ALONG_CHUNKS, ACROSS_CHUNKS = 4, 1
+# Measured on an H200 (bench/results/h200/skinny.md): of 3072 x 768, whose 48 blocks leave most
+# multiprocessors without one, 16 warps take 4.4 us and 8 warps 4.7, of 768 x 768 2.2 and 2.7; of
+# 4096 x 4096 it is 14.7 and 13.5.
+SHALLOW = 2048  # elements of the depth: a warp of 16 has no more than one long step
+LONG, SHORT = 4, 2  # chunks of a step
+# Where columns lie along memory: 32 of a block, while that leaves most multiprocessors one.
+ACROSS_COLUMNS, ACROSS_CHUNKS, MOST_IDLE = 32, 1, 1 / 4
 
 
 @dataclass(frozen=True)
@@ -91,27 +95,33 @@ def blocks_of(product: TensorProduct, columns: int) -> int:
 
 def choose_tiles(products: Sequence[TensorProduct], device: Device) -> tuple[SkinnyTiles, ...]:
     """The tiles of each, all with as many threads, since their blocks are one grid."""
-    chosen = [_columns(product, device) for product in products]
-    blocks = sum(map(blocks_of, products, chosen))
-    warps = WARPS if blocks >= 2 * device.multiprocessors else MOST_WARPS
-    deepest = max(sizes_of(product)[2] for product in products)
-    while warps > 1 and deepest < warps * CHUNK * 2:
-        warps //= 2
-    while True:
-        tiles = tuple(
-            SkinnyTiles(columns, warps, ALONG_CHUNKS if product.right.by_depth else ACROSS_CHUNKS)
-            for product, columns in zip(products, chosen, strict=True)
-        )
-        if warps == 1 or max(map(shared_bytes, products, tiles)) <= STATIC_SHARED:
-            return tiles
-        warps //= 2
+    columns = [_columns(product, device) for product in products]
+    blocks = sum(map(blocks_of, products, columns))
+    warps = MOST_WARPS
+    if blocks >= device.multiprocessors and all(each.right.by_depth for each in products):
+        deepest = max(sizes_of(product)[2] for product in products)
+        is_small = blocks < 2 * device.multiprocessors and deepest < SHALLOW
+        warps = MOST_WARPS if is_small else WARPS
+    tiles = [
+        SkinnyTiles(of_block, warps, _chunks(product, of_block, warps))
+        for product, of_block in zip(products, columns, strict=True)
+    ]
+    while tiles[0].warps > 1 and max(map(shared_bytes, products, tiles)) > STATIC_SHARED:
+        tiles = [replace(each, warps=each.warps // 2) for each in tiles]
+    return tuple(tiles)
 
 
 def _columns(product: TensorProduct, device: Device) -> int:
-    """As many as one instruction has; across the depth, as wide lines as leave enough blocks."""
+    """Of a block: as many as an instruction has, or wider lines of enough columns."""
     if product.right.by_depth:
         return FRAGMENT
-    columns = WIDEST_ACROSS
-    while columns > FRAGMENT and blocks_of(product, columns) < device.multiprocessors:
-        columns //= 2
-    return columns
+    enough = (1 - MOST_IDLE) * device.multiprocessors
+    return ACROSS_COLUMNS if blocks_of(product, ACROSS_COLUMNS) >= enough else FRAGMENT
+
+
+def _chunks(product: TensorProduct, columns: int, warps: int) -> int:
+    """Of a step: as many as there are registers for, and no more than a warp's share of them."""
+    if not product.right.by_depth:
+        return ACROSS_CHUNKS if columns > FRAGMENT else SHORT
+    rows, _, depth, _ = sizes_of(product)
+    return LONG if rows <= MATRIX and (warps == WARPS or depth >= SHALLOW) else SHORT

@@ -134,7 +134,7 @@ def _of_few_rows(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
         _of_products(fused, products, device, extents),
         scheme="regional" if len(products) == 1 else "independent",
         mapping="; ".join(dict.fromkeys(map(str, tiles))),
-        predicted_us=skinny_us(products, device),
+        predicted_us=skinny_us(products, tiles, device),
         why=f"{' and '.join(map(_sizes, products))}: weights go from memory to tensor cores, once",
         schemes=_schemes(fused, flows) or {p.stage.name: "regional" for p in products},
         stages=_stages(fused, flows),
