@@ -12,7 +12,7 @@ from across_rows import (
 )
 from check import H200, TOGETHER, the_kernel
 from products import attention, lstm_cell
-from tensor_products import linear
+from tensor_products import linear, linear_of_torch
 from tvm import tirx
 from zoo import Case, layer_norm, residual_rms_norm, row_and_group_statistics, softmax, transposed
 
@@ -33,6 +33,7 @@ KERNELS: dict[str, Case] = {
     "persistent_rows": divided_by_their_norm((4096, 1024)),
     "product_by_warpgroups": linear("float16", 1024, 1024, 1024),
     "product_on_tensor_cores": linear("float16", 40, 128, 264),
+    "product_of_few_rows": linear_of_torch("float16", 4, 4096, 1000),
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
     "rounds": batch_norm("float32", (50000, 33)),
     "co_scheduled_rows": row_and_group_statistics("float32", 24, 512),

@@ -29,6 +29,17 @@ def linear(dtype: str, rows: int, depth: int, columns: int, *batch: int) -> Case
     return graph(dtype, shapes, build, lambda x, w, b, r: x @ w + b + r)
 
 
+def linear_of_torch(dtype: str, rows: int, depth: int, columns: int) -> Case:
+    """The same by weights of which each column lies along memory, as PyTorch keeps them."""
+
+    def build(emit, x, w, b, r):
+        turned = emit(op.permute_dims(w))
+        return emit(op.add(emit(op.add(projected(emit, x, turned, dtype), b)), r))
+
+    shapes = [(rows, depth), (columns, depth), (columns,), (rows, columns)]
+    return graph(dtype, shapes, build, lambda x, w, b, r: x @ w.T + b + r)
+
+
 def read_product(function: tirx.PrimFunc) -> TensorProduct | Refused:
     """The only product that a fused PrimFunc computes."""
     found = read_products(function)

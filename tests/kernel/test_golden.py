@@ -11,6 +11,7 @@ from check import cuda_of
 from goldens import KERNELS, golden_kernel, target_of
 from tvm import tirx
 
+from tvm_stitch.kernel.skinny_matmul.build import SKINNY_ATTRIBUTE
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 
@@ -21,6 +22,7 @@ TELLING = {
     "column_sums": ("grid_sync", 1),
     "persistent_rows": ("grid_sync", 2),
     "product_by_warpgroups": ("wgmma_f16_ss_mma_async", 4),
+    "product_of_few_rows": ("ptx_mma_sync", 4),
     "product_on_tensor_cores": ("ptx_mma_sync", 1),
     "rounds": ("grid_sync", 2),
     "softmax_of_any_length": ("__global__", 3),
@@ -39,7 +41,9 @@ def tir_text(kernel: tirx.PrimFunc) -> str:
 
     And without its head: of symbols TVM writes it as this Python has type parameters.
     """
-    text = kernel.without_attr(SCHEDULE_ATTRIBUTE).without_attr(TILES_ATTRIBUTE).script()
+    for attribute in (SCHEDULE_ATTRIBUTE, TILES_ATTRIBUTE, SKINNY_ATTRIBUTE):
+        kernel = kernel.without_attr(attribute)
+    text = kernel.script()
     return text[text.index("\n    ") + 1 :] + "\n"
 
 

@@ -1,55 +1,188 @@
-"""Products of few rows, as of a model that decodes: alone, with what follows, two that meet."""
+"""Products of few rows, as where a model decodes: alone, with what follows, several in a launch."""
 
 import numpy as np
 import pytest
-from check import H200, HALVES, check, primfuncs
-from tensor_products import linear, projected
+from check import A100, H200, HALVES, check, primfuncs
+from tensor_products import linear, linear_of_torch, product_function, projected
 from tvm.relax import op
 from zoo import Case, graph
 
-from tvm_stitch.kernel.skinny_matmul.build import SKINNY_ATTRIBUTE
+import tvm_stitch
+from tvm_stitch.device import device_of
+from tvm_stitch.errors import StitchError
+from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.library_product.cost import library_us
+from tvm_stitch.kernel.skinny_matmul.build import (
+    SKINNY_ATTRIBUTE,
+    SkinnyKernel,
+    emit_skinny,
+    read_skinny,
+    skinny_kernel,
+    tiles_from_json,
+    tiles_to_json,
+)
+from tvm_stitch.kernel.skinny_matmul.tiles import SkinnyTiles
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
+from tvm_stitch.stages.stage import Refused
+
+DEVICE = device_of(H200)
 
 
-def weights_of_torch(dtype: str, rows: int, depth: int, columns: int) -> Case:
-    """A projection by weights of which each column lies along memory, its bias and a residual."""
-
-    def build(emit, x, w, b, r):
-        turned = emit(op.permute_dims(w))
-        return emit(op.add(emit(op.add(projected(emit, x, turned, dtype), b)), r))
-
-    shapes = [(rows, depth), (columns, depth), (columns,), (rows, columns)]
-    return graph(dtype, shapes, build, lambda x, w, b, r: x @ w.T + b + r)
+LAYOUTS = pytest.mark.parametrize("case", (linear_of_torch, linear), ids=("along", "across"))
 
 
-def gated(dtype: str, rows: int, depth: int, columns: int, along: bool) -> Case:
-    """A gated unit: two products of the same rows, silu of one times the other."""
-
-    def build(emit, x, gate, up):
-        turned = (emit(op.permute_dims(each)) if along else each for each in (gate, up))
-        one, other = (projected(emit, x, each, dtype) for each in turned)
-        return emit(op.multiply(emit(op.nn.silu(one)), other))
-
-    def expected(x, gate, up):
-        one, other = (x @ (each.T if along else each) for each in (gate, up))
-        return one / (1 + np.exp(-one)) * other
-
-    shape = (columns, depth) if along else (depth, columns)
-    return graph(dtype, [(rows, depth), shape, shape], build, expected)
-
-
-def kernels(case: Case, target=H200) -> list:
-    """Kernels of few rows in a module as it is built."""
+def tiles_of(case: Case, target=H200) -> list[tuple[SkinnyTiles, ...]]:
+    """The tiles of the kernels of few rows that a module has."""
     functions = primfuncs(case.module, target=target).values()
-    return [function for function in functions if SKINNY_ATTRIBUTE in (function.attrs or {})]
+    attributes = [(function.attrs or {}).get(SKINNY_ATTRIBUTE) for function in functions]
+    return [tiles_from_json(str(each)) for each in attributes if each is not None]
+
+
+def chosen(rows: int, depth: int, columns: int, along: bool) -> SkinnyKernel | Refused:
+    """The kernel of a product alone."""
+    function = product_function(rows, depth, columns, right=along)
+    stages = read_stages(function)
+    return skinny_kernel(stages, outputs_of(function, stages), DEVICE, NO_BOUNDS, SCHEMES)
 
 
 @pytest.mark.spread(4)
+@LAYOUTS
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("case", (weights_of_torch, linear), ids=("along", "across"))
 @pytest.mark.parametrize(
-    "rows, depth, columns", [(3, 512, 1000), (2, 1000, 328), (7, 72, 136), (15, 1032, 72)]
+    "rows, depth, columns",
+    [(2, 1000, 328), (3, 512, 1000), (7, 72, 136), (9, 2072, 72), (15, 1032, 264), (14, 136, 520)],
 )
-def test_a_product_of_few_rows(case, dtype, rows, depth, columns):
+def test_odd_sizes(case, dtype, rows, depth, columns):
     made = case(dtype, rows, depth, columns)
-    assert len(kernels(made)) == 1
+    assert len(tiles_of(made)) == 1
     check(made, orders=2)
+
+
+@pytest.mark.parametrize("columns", [65, 1027])
+def test_columns_that_lie_along_the_depth_may_be_any_number(columns):
+    made = linear_of_torch("float16", 5, 136, columns)
+    assert len(tiles_of(made)) == 1
+    check(made, orders=2)
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
+@pytest.mark.parametrize("warps", (1, 4, 8))
+@pytest.mark.parametrize("chunks", (1, 2, 4))
+def test_every_tile(along, warps, chunks):
+    """Warps with several steps, with one, and with none; a rest that is no whole chunk."""
+    for columns in (16,) if along else (16, 32, 64):
+        tiles = SkinnyTiles(columns, warps, chunks)
+        for rows, depth in ((3, 72), (16, 520)):
+            right(product_function(rows, depth, 88, right=along), tiles)
+
+
+def right(function, tiles: SkinnyTiles) -> None:
+    """A product alone by tiles is right in shuffled orders of threads, and without hazards."""
+    found = read_skinny(function)
+    assert not isinstance(found, Refused)
+    kernel = emit_skinny(function, found, [tiles])
+    rng = np.random.default_rng(0)
+    shapes = [[int(extent) for extent in param.ty.shape] for param in function.params]
+    x, w = (rng.standard_normal(shape).astype("float16") for shape in shapes[:2])
+    result = np.zeros(shapes[2], "float32")
+    run = tvm_stitch.simt.Function(kernel, H200, check=True)([x, w, result], seed=1)
+    assert not run.hazards
+    wide = w.astype("float64")
+    expected = x.astype("float64") @ (wide.T if found[0].right.by_depth else wide)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_what_is_not_finite_stays_in_its_column():
+    """Lanes beyond the last row and column read the last one; what they compute is not stored."""
+    function = product_function(3, 200, 71, right=True)
+    (product,) = read_skinny(function)
+    kernel = emit_skinny(function, [product], [SkinnyTiles(16, 4, 2)])
+    x, w = np.ones((3, 200), "float16"), np.ones((71, 200), "float16")
+    x[2, 7], w[70, 199] = np.nan, np.inf
+    result = np.zeros((3, 71), "float32")
+    tvm_stitch.simt.Function(kernel, H200)([x, w, result], seed=1)
+    assert np.isnan(result[2]).all() and (result[:2, :70] == 200).all()
+    assert np.isposinf(result[:2, 70]).all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("entries", [(3,), (2, 3)])
+def test_a_product_for_each_entry(entries, dtype):
+    """Rows and a matrix of their own, as of experts or of heads behind a cache."""
+
+    def build(emit, x, y):
+        return emit(op.nn.relu(projected(emit, x, y, dtype)))
+
+    shapes = [(*entries, 5, 72), (*entries, 72, 88)]
+    case = graph(dtype, shapes, build, lambda x, y: np.maximum(x @ y, 0))
+    assert len(tiles_of(case)) == 1
+    check(case, orders=2)
+
+
+def test_a_result_in_float32_with_a_gelu_behind_it():
+    def build(emit, x, w):
+        return emit(op.nn.gelu_tanh(emit(op.matmul(x, w, "float32"))))
+
+    def expected(x, w):
+        y = x @ w
+        return y / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))
+
+    case = graph("bfloat16", [(4, 256), (256, 136)], build, expected)
+    assert len(tiles_of(case)) == 1
+    check(case, orders=2)
+
+
+def test_a_query_a_key_and_a_value_share_a_launch():
+    """Of any layout and any number of columns, each on blocks of its own."""
+
+    def build(emit, x, q, k, v):
+        turned = emit(op.permute_dims(q))
+        return [projected(emit, x, each, "float16") for each in (turned, k, v)]
+
+    shapes = [(4, 256), (512, 256), (256, 128), (256, 72)]
+    case = graph("float16", shapes, build, lambda x, q, k, v: (x @ q.T, x @ k, x @ v))
+    (tiles,) = tiles_of(case)
+    assert len(tiles) == 3 and len({each.threads for each in tiles}) == 1
+    check(case, orders=2)
+
+
+@pytest.mark.parametrize("target", (A100, H200), ids=("sm_80", "sm_90"))
+def test_targets_with_tensor_cores_for_halves(target):
+    assert len(tiles_of(linear_of_torch("float16", 4, 512, 512), target)) == 1
+
+
+@pytest.mark.parametrize(
+    "rows, depth, columns, reason",
+    [
+        (17, 512, 512, "17 rows, more than 16"),
+        (4, 48, 512, "too small"),
+        (4, 516, 512, "vectors of 8"),
+    ],
+)
+def test_what_it_leaves_to_others(rows, depth, columns, reason):
+    found = chosen(rows, depth, columns, along=True)
+    assert isinstance(found, Refused) and reason in found.reason
+
+
+@pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
+def test_small_matrices_are_ours_and_large_ones_of_many_rows_the_librarys(along):
+    """As measured on an H200, bench/results/h200/skinny.md."""
+    small, large = chosen(4, 768, 768, along), chosen(16, 4096, 11008, along)
+    assert small.cost_us < library_us(small.products[0], DEVICE)
+    assert large.cost_us > library_us(large.products[0], DEVICE)
+
+
+@pytest.mark.parametrize("rows", (2, 8))
+@pytest.mark.parametrize("depth, columns", [(4096, 11008), (11008, 4096), (8192, 8192)])
+def test_weights_of_large_models_are_ours_where_the_depth_lies_along_memory(rows, depth, columns):
+    found = chosen(rows, depth, columns, along=True)
+    assert found.cost_us < library_us(found.products[0], DEVICE)
+
+
+def test_tiles_are_read_as_they_were_written():
+    tiles = (SkinnyTiles(16, 8, 4), SkinnyTiles(32, 8, 1))
+    assert tiles_from_json(tiles_to_json(tiles)) == tiles
+    with pytest.raises(StitchError):
+        tiles_from_json('[{"columns": 0, "warps": 8, "chunks": 4}]')
