@@ -50,6 +50,7 @@ from tvm_stitch.dynamo.rewrites.in_order import (
 )
 from tvm_stitch.dynamo.rewrites.untraced.attention import (
     with_fused_masks,
+    with_shared_heads,
     with_single_queries_written_out,
 )
 from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
@@ -134,6 +135,7 @@ class GraphCompiler:
         begin_libraries(self.settings)  # g++ works while AOTAutograd traces
         with_fused_masks(graph.graph)
         with_single_queries_written_out(graph.graph)
+        with_shared_heads(graph.graph)
         with_scans_written_out(graph.graph)
         graph.recompile()
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained

@@ -27,6 +27,9 @@ WARPS, MOST_WARPS = 8, 16
 # 4096 x 4096 it is 14.7 and 13.5.
 SHALLOW = 2048  # elements of the depth: a warp of 16 has no more than one long step
 LONG, SHORT = 4, 2  # chunks of a step
+# Threads that a multiprocessor has registers for, with long steps of few rows or wide lines, and
+# else. Of 2048 x 5632 the 352 blocks of 8 warps are one wave by short steps, and two by long ones.
+LONG_THREADS, SHORT_THREADS = 512, 1024
 # Where columns lie along memory: 32 of a block, while that leaves most multiprocessors one.
 ACROSS_COLUMNS, ACROSS_CHUNKS, MOST_IDLE = 32, 1, 1 / 4
 
@@ -106,9 +109,27 @@ def choose_tiles(products: Sequence[TensorProduct], device: Device) -> tuple[Ski
         SkinnyTiles(of_block, warps, _chunks(product, of_block, warps))
         for product, of_block in zip(products, columns, strict=True)
     ]
+    if idle_share(products, tiles, device) > MOST_IDLE:
+        tiles = [replace(each, chunks=min(each.chunks, SHORT)) for each in tiles]
     while tiles[0].warps > 1 and max(map(shared_bytes, products, tiles)) > STATIC_SHARED:
         tiles = [replace(each, warps=each.warps // 2) for each in tiles]
     return tuple(tiles)
+
+
+def idle_share(
+    products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles], device: Device
+) -> float:
+    """Of two waves of blocks, how much is idle; where there are more, blocks follow each other."""
+    blocks = sum(map(blocks_of, products, (each.columns for each in tiles)))
+    resident = min(map(_resident, products, tiles)) * device.multiprocessors
+    return 1 - blocks / (2 * resident) if resident < blocks < 2 * resident else 0.0
+
+
+def _resident(product: TensorProduct, tiles: SkinnyTiles) -> int:
+    """Blocks that a multiprocessor has registers for."""
+    rows, _, _, _ = sizes_of(product)
+    is_long = tiles.chunks == LONG or tiles.columns > FRAGMENT or rows > MATRIX
+    return max(1, (LONG_THREADS if is_long else SHORT_THREADS) // tiles.threads)
 
 
 def _columns(product: TensorProduct, device: Device) -> int:

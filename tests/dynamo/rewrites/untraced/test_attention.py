@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.rewrites.untraced.attention import (  # noqa: E402
     with_fused_masks,
+    with_shared_heads,
     with_single_queries_written_out,
 )
 from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
@@ -258,3 +259,82 @@ def test_a_query_that_sees_no_key_gives_zeros():
 )
 def test_others_stay(attend):
     assert calls_left(attend, *with_one_query()) == 1
+
+
+# Heads that share keys and values
+
+
+def repeated(x, times):
+    """As transformers repeats heads."""
+    batch, shared, length, depth = x.shape
+    wide = x[:, :, None, :, :].expand(batch, shared, times, length, depth)
+    return wide.reshape(batch, shared * times, length, depth)
+
+
+def heads_of_keys(function, *inputs, dynamic=False):
+    """How many heads the keys have that attention is given."""
+    graph = rewritten(with_shared_heads, function, *inputs, dynamic=dynamic)
+    (call,) = graph.find_nodes(op="call_function", target=attention)
+    return call.args[1].meta["example_value"].shape[1]
+
+
+def with_two_heads_of_keys(queries=1):
+    return torch.randn(3, 4, queries, 8), *(torch.randn(3, 2, LENGTH, 8) for _ in range(2))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("kind", ["none", "bool", "float", "of the batch"])
+def test_heads_that_are_repeated_for_a_single_query_are_shared(kind, dynamic):
+    masks = {
+        "bool": torch.arange(LENGTH) < LENGTH - 2,
+        "float": torch.randn(1, 1, 1, LENGTH),
+        "of the batch": torch.rand(3, 1, 1, LENGTH) < 0.7,
+    }
+    given = masks.get(kind)
+    mask = given[None] if kind == "bool" else given
+
+    def attend(q, k, v):
+        return attention(q, repeated(k, 2), repeated(v, 2), attn_mask=mask, scale=0.3) + 1
+
+    # Where all sizes change, nothing says how many heads share one.
+    assert heads_of_keys(attend, *with_two_heads_of_keys(), dynamic=dynamic) == 2 or dynamic
+
+
+def test_heads_stay_shared_while_the_keys_grow():
+    """Sizes of the cache change from call to call, those of the heads do not."""
+
+    def attend(q, k, v):
+        return attention(q, repeated(k, 2), repeated(v, 2))
+
+    q, k, v = with_two_heads_of_keys()
+    for each in (k, v):
+        torch._dynamo.mark_dynamic(each, 2)
+    graphs = []
+
+    def backend(graph, _inputs):
+        with_shared_heads(graph.graph)
+        graph.recompile()
+        graphs.append(graph.graph)
+        return graph.forward
+
+    compiled = torch.compile(attend, backend=backend)
+    torch.testing.assert_close(compiled(q, k, v), attend(q, k, v))
+    longer = [torch.cat([each, each], 2) for each in (k, v)]
+    torch.testing.assert_close(compiled(q, *longer), attend(q, *longer))
+    ((call,),) = (g.find_nodes(op="call_function", target=attention) for g in graphs)
+    assert call.args[1].meta["example_value"].shape[1] == 2
+
+
+@pytest.mark.parametrize(
+    "attend, queries",
+    [
+        (lambda q, k, v: attention(q, repeated(k, 2), repeated(v, 2)), 5),
+        (lambda q, k, v: attention(q, repeated(k, 2), repeated(v, 2), is_causal=True), 1),
+        (lambda q, k, v: attention(q, repeated(k, 2), v.repeat(1, 2, 1, 1)), 1),
+        (lambda q, k, v: attention(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1)), 1),
+        (lambda q, k, v: attention(q, repeated(k, 2), repeated(v, 2), q[:, :, :, :1] > k.new_zeros(LENGTH)), 1),
+    ],
+)  # fmt: skip
+def test_heads_that_stay_repeated(attend, queries):
+    """Many queries; one that sees the first key alone; others' orders; a mask for each head."""
+    assert heads_of_keys(attend, *with_two_heads_of_keys(queries)) == 4
