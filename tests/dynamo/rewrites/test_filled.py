@@ -124,3 +124,49 @@ def test_a_vector_written_into_a_slice_stays():
 
 def test_results_of_numbers_written_into_slices():
     assert not judged(regions, torch.randn(6, 8))
+
+
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+def test_a_cache_that_begins_empty_is_a_copy(device):
+    """As transformers' does: the first keys are joined to a vector of no elements."""
+
+    def grown(keys, more):
+        first = torch.cat([torch.tensor([]), keys], dim=-2)
+        both = torch.cat([torch.tensor([]), first * 2, more], dim=-2)
+        return first, both + 1
+
+    assert judged(lambda *x: torch.cat([y.flatten() for y in grown(*x)]),
+                  torch.randn(2, 3, 5, 8), torch.randn(2, 3, 1, 8), device=device) == set()  # fmt: skip
+
+
+def test_what_is_joined_to_nothing_is_cloned():
+    found = []
+
+    def compiled(graph, inputs):
+        with_filled(graph.graph)
+        found.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    def copied(x):
+        return torch.cat([torch.tensor([]), x]), torch.cat([x.new_empty(0), x, x])
+
+    def backend(graph, inputs):
+        return aot_module_simplified(graph, inputs, fw_compiler=compiled)
+
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        got = torch.compile(copied, backend=backend)(x)
+    torch.testing.assert_close(got, copied(x))
+    assert got[0].data_ptr() != x.data_ptr()
+    assert found.count("aten.clone.default") == 1 and found.count("aten.cat.default") == 1
+
+
+def test_a_copy_in_another_dtype_stays_a_join():
+    def copied(x):
+        return torch.cat([torch.tensor([]), x.half()])
+
+    torch._dynamo.reset()
+    compiled = torch.compile(copied, backend=GraphCompiler(Settings(device=LLVM)))
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), copied(x))

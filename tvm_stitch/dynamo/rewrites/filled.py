@@ -6,7 +6,9 @@ tensor: memory as large as the tensor's, which PyTorch would allocate for our pa
 of. A number that is written into a slice is a tensor of its own on the CPU, which PyTorch would
 copy to a GPU at every call. Before it writes into a gradient, autograd copies that into
 memory that it asks the gradient for: PyTorch's operator between two parts, which would be one.
-Must not know what becomes of the graph.
+Caches begin as a vector of no elements, which PyTorch skips where others are joined to it: what is
+joined to nothing else is a copy (28 us by `cat` on an H200, for 8 MB of keys). Must not know what
+becomes of the graph.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ _COPY = _aten.copy.default
 _FILLED = (_aten.full_like.default, _aten.fill.Scalar)
 _WRITES = (_aten.fill.Tensor, _COPY)
 _SCATTERS = (_aten.slice_scatter.default, _aten.select_scatter.default)
+_JOINED = _aten.cat.default
 _LIFTED = _aten.lift_fresh_copy.default
 
 
@@ -43,6 +46,8 @@ def with_filled(graph: fx.Graph) -> None:
             copy.kwargs = {"memory_format": torch.contiguous_format}
         if not empty.users:
             graph.erase_node(empty)
+    for joined in graph.find_nodes(op="call_function", target=_JOINED):
+        _join_what_there_is(joined)
     for lifted in graph.find_nodes(op="call_function", target=_LIFTED):
         number = _number(lifted)
         for write in [user for user in lifted.users if _writes(user, lifted)]:
@@ -66,6 +71,26 @@ def _is_whole_copy(call: fx.Node, empty: fx.Node) -> bool:
     value, source = call.meta["val"], call.args[1].meta["val"]  # type: ignore[union-attr]
     alike = value.dtype is source.dtype and str(value.shape) == str(source.shape)
     return alike and value.device == source.device and _lies_plain(call)
+
+
+def _join_what_there_is(call: fx.Node) -> None:
+    """Leave out what a call of `cat` skips; with one tensor left it is a copy."""
+    tensors, value = call.args[0], call.meta["val"]
+    assert isinstance(tensors, (list, tuple))
+    kept = [each for each in tensors if not _is_skipped(each.meta["val"], value)]  # type: ignore[union-attr]
+    if not kept or len(kept) == len(tensors):
+        return
+    (first, *others), alike = kept, kept[0].meta["val"].dtype is value.dtype  # type: ignore[union-attr]
+    if others:
+        call.update_arg(0, kept)
+    elif alike and _lies_plain(call):
+        call.target, call.args = _aten.clone.default, (first,)
+        call.kwargs = {"memory_format": torch.contiguous_format}
+
+
+def _is_skipped(tensor: torch.Tensor, joined: torch.Tensor) -> bool:
+    """Whether a tensor is a vector of no elements among others of more dimensions."""
+    return joined.dim() > 1 and tensor.dim() == 1 and str(tensor.shape[0]) == "0"
 
 
 def _writes(call: fx.Node, lifted: fx.Node) -> bool:
