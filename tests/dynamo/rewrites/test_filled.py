@@ -135,8 +135,11 @@ def test_a_cache_that_begins_empty_is_a_copy(device):
         both = torch.cat([torch.tensor([]), first * 2, more], dim=-2)
         return first, both + 1
 
-    assert judged(lambda *x: torch.cat([y.flatten() for y in grown(*x)]),
-                  torch.randn(2, 3, 5, 8), torch.randn(2, 3, 1, 8), device=device) == set()  # fmt: skip
+    def flat(*given):
+        return torch.cat([each.flatten() for each in grown(*given)])
+
+    inputs = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 1, 8)
+    assert judged(flat, *inputs, device=device) == set()
 
 
 def test_what_is_joined_to_nothing_is_cloned():

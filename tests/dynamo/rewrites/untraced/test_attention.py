@@ -1,5 +1,7 @@
 """Masks of attention: none where it hides nothing, and as PyTorch's fused kernels take them."""
 
+from functools import partial
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -325,6 +327,26 @@ def test_heads_stay_shared_while_the_keys_grow():
     assert call.args[1].meta["example_value"].shape[1] == 2
 
 
+def with_a_mask_a_head(q, k, v):
+    mask = q[:, :, :, :1] > k.new_zeros(LENGTH)
+    return attention(q, repeated(k, 2), repeated(v, 2), mask)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_many_queries_of_halves_ask_for_groups(causal, dynamic):
+    """Of all sizes, as fused kernels of this device take them."""
+
+    def attend(q, k, v):
+        return attention(q, repeated(k, 2), value=repeated(v, 2), is_causal=causal)
+
+    given = [each.half() for each in with_two_heads_of_keys(LENGTH)]
+    shared = partial(with_shared_heads, device="cpu")
+    graph = rewritten(shared, attend, *given, dynamic=dynamic)
+    (call,) = graph.find_nodes(op="call_function", target=attention)
+    assert call.kwargs.get("enable_gqa") or dynamic
+
+
 @pytest.mark.parametrize(
     "attend, queries",
     [
@@ -332,9 +354,9 @@ def test_heads_stay_shared_while_the_keys_grow():
         (lambda q, k, v: attention(q, repeated(k, 2), repeated(v, 2), is_causal=True), 1),
         (lambda q, k, v: attention(q, repeated(k, 2), v.repeat(1, 2, 1, 1)), 1),
         (lambda q, k, v: attention(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1)), 1),
-        (lambda q, k, v: attention(q, repeated(k, 2), repeated(v, 2), q[:, :, :, :1] > k.new_zeros(LENGTH)), 1),
+        (with_a_mask_a_head, 1),
     ],
-)  # fmt: skip
+)
 def test_heads_that_stay_repeated(attend, queries):
     """Many queries; one that sees the first key alone; others' orders; a mask for each head."""
     assert heads_of_keys(attend, *with_two_heads_of_keys(queries)) == 4

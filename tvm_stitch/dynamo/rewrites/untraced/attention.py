@@ -22,12 +22,14 @@ from torch import fx
 
 from tvm_stitch.dynamo.rewrites.untraced.known_ranges import Ranges
 from tvm_stitch.dynamo.rewrites.untraced.known_values import Values, hides_nothing, is_causal
+from tvm_stitch.dynamo.settings import CUDA
 
 _ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _MASK = "attn_mask"
 _PLACE = 3  # behind query, key and value
 _DROPOUT, _DROPOUT_PLACE = "dropout_p", 4
 _CAUSAL, _CAUSAL_PLACE = "is_causal", 5
+DEEPEST = 256  # elements of a head that fused kernels take
 _WRITTEN_OUT = torch.ops.aten._scaled_dot_product_attention_math.default
 
 
@@ -83,51 +85,69 @@ def with_single_queries_written_out(graph: fx.Graph) -> None:
         graph.erase_node(call)
 
 
-def with_shared_heads(graph: fx.Graph) -> None:
-    """Attention of a single query whose keys and values are repeated for groups of heads.
+def with_shared_heads(graph: fx.Graph, device: str = CUDA) -> None:
+    """Attention whose keys and values are repeated for groups of heads, without the repetitions.
 
-    The heads of a group become queries of the one head that they share, so that keys and values are
-    neither written again nor read for each of them: of 16 x 16 heads of a Llama that adds a word to
-    512, that takes 21 + 23 us a layer on an H200. As transformers does where it is not compiled.
+    Of a single query the heads of a group become queries of the head that they share, so that keys
+    and values are neither written again nor read for each of them: of 16 x 16 heads of a Llama that
+    adds a word to 512, that takes 21 + 23 us a layer on an H200. Transformers does the same where
+    it is not compiled, and where there is no mask, as there may be none any more, it asks for
+    `enable_gqa`, which fused kernels for halves have.
     """
     for call in graph.find_nodes(op="call_function", target=_ATTENTION):
         query, mask = _argument(call, 0, "query"), _argument(call, _PLACE, _MASK)
         others = [_argument(call, place, name) for place, name in ((1, "key"), (2, "value"))]
-        if query is None or None in others or not _is_single(call, query, mask):
-            continue
         key, value = (None if each is None else _repeated(each) for each in others)
-        if key is None or value is None:
+        if query is None or key is None or value is None or call.kwargs.get("enable_gqa"):
             continue
-        shared = _value(key).shape[1]
-        batch, heads, _, depth = _value(query).shape
-        if heads % shared or _value(value).shape[1] != shared:
+        heads, shared = _value(query).shape[1], _value(key).shape[1]
+        if _value(query).dim() != 4 or heads % shared or _value(value).shape[1] != shared:
             continue
-        with graph.inserting_before(call):
-            packed = graph.call_method("reshape", (query, batch, shared, heads // shared, depth))
-            packed.meta = {"example_value": _value(query).reshape(batch, shared, -1, depth)}
-            keywords = {n: v for n, v in call.kwargs.items() if n not in ("query", "key", "value")}
-            attended = graph.call_function(
-                _ATTENTION, (packed, key, value, *call.args[_PLACE:]), keywords
-            )
-            result = graph.call_method("reshape", (attended, *_value(call).shape))
-        attended.meta = {
-            **call.meta,
-            "example_value": _value(call).reshape(batch, shared, -1, depth),
-        }
-        result.meta = dict(call.meta)
-        call.replace_all_uses_with(result)
-        graph.erase_node(call)
+        if _is_single(call, query, mask):
+            _pack(call, query, key, value)
+        elif mask is None and _has_fused_groups(query, value, device):
+            for place, (name, each) in enumerate((("key", key), ("value", value)), start=1):
+                _set(call, place, name, each)
+            call.update_kwarg("enable_gqa", True)
+
+
+def _pack(call: fx.Node, query: fx.Node, key: fx.Node, value: fx.Node) -> None:
+    """The heads of a group as queries of the head that they share."""
+    graph, shared = call.graph, _value(key).shape[1]
+    batch, heads, _, depth = _value(query).shape
+    with graph.inserting_before(call):
+        packed = graph.call_method("reshape", (query, batch, shared, heads // shared, depth))
+        keywords = {n: v for n, v in call.kwargs.items() if n not in ("query", "key", "value")}
+        attended = graph.call_function(
+            _ATTENTION, (packed, key, value, *call.args[_PLACE:]), keywords
+        )
+        result = graph.call_method("reshape", (attended, *_value(call).shape))
+    for node, like in ((packed, query), (attended, call)):
+        reshaped = _value(like).reshape(batch, shared, heads // shared, -1)
+        node.meta = {**like.meta, "example_value": reshaped}
+    result.meta = dict(call.meta)
+    call.replace_all_uses_with(result)
+    graph.erase_node(call)
+
+
+def _has_fused_groups(query: fx.Node, value: fx.Node, device: str) -> bool:
+    """Whether PyTorch's fused kernels take groups of heads that share keys, if there is no mask."""
+    of_query, of_value = _value(query), _value(value)
+    is_half = of_query.dtype in (torch.float16, torch.bfloat16)
+    alike = _is(of_query.shape[-1], of_value.shape[-1]) and isinstance(of_query.shape[-1], int)
+    return bool(
+        is_half and alike and of_query.shape[-1] <= DEEPEST and of_query.device.type == device
+    )
 
 
 def _is_single(call: fx.Node, query: fx.Node, mask: fx.Node | None) -> bool:
     """Whether each head has one query, of known sizes, and the same mask as the others."""
     shape = _value(query).shape
-    if len(shape) != 4 or not all(isinstance(each, int) for each in shape) or shape[2] != 1:
-        return False
-    if _given(call, _CAUSAL_PLACE, _CAUSAL) or call.kwargs.get("enable_gqa"):
+    if not all(isinstance(each, int) for each in shape) or shape[2] != 1:
         return False
     of_mask = () if mask is None else _value(mask).shape
-    return len(of_mask) <= 4 and all(_is(each, 1) for each in of_mask[-3:-1])
+    is_causal = _given(call, _CAUSAL_PLACE, _CAUSAL)
+    return not is_causal and len(of_mask) <= 4 and all(_is(each, 1) for each in of_mask[-3:-1])
 
 
 def _repeated(node: fx.Node) -> fx.Node | None:
