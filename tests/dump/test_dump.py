@@ -7,7 +7,7 @@ import pytest
 import tvm
 from check import H200, cuda_of, the_kernel
 from library_stand_in import folder
-from tensor_products import linear
+from tensor_products import linear, linear_of_torch
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, Graph, norm_gelu_softmax, softmax
@@ -93,6 +93,14 @@ def test_products_on_tensor_cores_and_what_is_left_to_tvm(tmp_path):
     assert "product of 40 x 128 x 264" in product["05_programs.txt"]
     assert "tvm_stitch.tiles" in product["06_schedules.json"]
     assert "sort is left to TVM" in sort["04_plan.txt"]
+
+
+def test_products_of_few_rows(tmp_path):
+    case = linear_of_torch("float16", 4, 512, 1000)
+    tvm_stitch.compile(case.module, H200, Options(dump=tmp_path))
+    (product,) = compilations(tmp_path)
+    assert "product of 4 x 512 x 1000" in product["05_programs.txt"]
+    assert "tvm_stitch.skinny_tiles" in product["06_schedules.json"]
 
 
 def test_in_somebody_elses_compile(tmp_path):

@@ -10,8 +10,10 @@ from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.skinny_matmul.build import read_skinny
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core.build import read_products
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.plan.plan import Plan, shown_bytes
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Expr, Refused, buffer_shape, dtype_of, shown
@@ -101,7 +103,7 @@ def _programs(function: tirx.PrimFunc, schemes: tuple[str, ...]) -> str:
     programs = read_programs(function, schemes)
     if not isinstance(programs, Refused):
         return "\n".join(map(str, programs))
-    products = read_products(function) if programs is not VIEW else programs
+    products = _products(function) if programs is not VIEW else programs
     if isinstance(products, Refused):
         return f"no program: {programs.reason}"
     return "\n".join(
@@ -109,6 +111,12 @@ def _programs(function: tirx.PrimFunc, schemes: tuple[str, ...]) -> str:
         + "\n".join(map(str, product.after))
         for product in products
     )
+
+
+def _products(function: tirx.PrimFunc) -> tuple[TensorProduct, ...] | Refused:
+    """The larger products that a function is, of many rows or of few."""
+    found = read_products(function)
+    return read_skinny(function) if isinstance(found, Refused) else found
 
 
 def phases_text(fused: Mapping[str, tirx.PrimFunc], emitted: Mapping[str, tirx.PrimFunc]) -> str:
