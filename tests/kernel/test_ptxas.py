@@ -22,6 +22,12 @@ from tvm_stitch.kernel.codegen.footprint import ALIGNED, Footprint, registers_le
 from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
 from tvm_stitch.kernel.cost_model.kernel_model import resident_blocks, schedule_at
 from tvm_stitch.kernel.footprint import footprint_of
+from tvm_stitch.kernel.skinny_matmul.build import (
+    SKINNY_ATTRIBUTE,
+    read_skinny,
+    tiles_from_json,
+)
+from tvm_stitch.kernel.skinny_matmul.tiles import footprint as skinny_footprint
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, footprint
@@ -140,13 +146,15 @@ def programs_of(name: str):
 
 
 PRODUCTS = ("product_by_warpgroups", "product_on_tensor_cores")
-SCHEDULED = [name for name in KERNELS if name not in PRODUCTS]
+OF_FEW_ROWS = "product_of_few_rows"
+SCHEDULED = [name for name in KERNELS if name not in (*PRODUCTS, OF_FEW_ROWS)]
 
 
 def test_what_is_read_of_a_kernel_is_what_it_says():
     by_tiles = [name for name in KERNELS if TILES_ATTRIBUTE in golden_kernel(name).attrs]
     assert by_tiles == [name for name in KERNELS if name in PRODUCTS]
     assert all(SCHEDULE_ATTRIBUTE in golden_kernel(name).attrs for name in SCHEDULED)
+    assert SKINNY_ATTRIBUTE in golden_kernel(OF_FEW_ROWS).attrs
 
 
 def test_no_thread_needs_its_stack(compiled):
@@ -215,6 +223,18 @@ def test_registers_are_estimated_on_the_safe_side(name, compiled):
     left = registers_left(taken.threads * schedule.told_blocks) if schedule.told_blocks else 0
     assert kernel.registers <= max(1.1 * taken.registers, left)
     assert not (left and kernel.spilled)
+
+
+def test_products_of_few_rows_take_what_their_tiles_do(compiled):
+    target = target_of(OF_FEW_ROWS)
+    module = KERNELS[OF_FEW_ROWS].module
+    (function,) = primfuncs(module, target, TOGETHER, before="StitchSchedule").values()
+    (product,) = read_skinny(function)
+    (tiles,) = tiles_from_json(str(golden_kernel(OF_FEW_ROWS).attrs[SKINNY_ATTRIBUTE]))
+    kernel, taken = kernel_of(compiled, OF_FEW_ROWS), skinny_footprint(product, tiles)
+    assert kernel.shared == taken.shared
+    assert kernel.registers <= 1.1 * taken.registers
+    assert resident(OF_FEW_ROWS, kernel) == taken.blocks_per_sm(device_of(target))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

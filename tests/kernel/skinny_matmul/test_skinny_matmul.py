@@ -181,6 +181,12 @@ def test_weights_of_large_models_are_ours_where_the_depth_lies_along_memory(rows
     assert found.cost_us < library_us(found.products[0], DEVICE)
 
 
+def test_blocks_of_one_wave_and_a_half_have_short_steps():
+    """Of which more are resident: all of 352, where of long steps 264 would be."""
+    (short,), (long,) = (chosen(4, 2048, columns, along=True).tiles for columns in (5632, 4096))
+    assert short.warps == long.warps and short.chunks < long.chunks
+
+
 def test_tiles_are_read_as_they_were_written():
     tiles = (SkinnyTiles(16, 8, 4), SkinnyTiles(32, 8, 1))
     assert tiles_from_json(tiles_to_json(tiles)) == tiles

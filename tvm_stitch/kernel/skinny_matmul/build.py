@@ -26,7 +26,7 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     SkinnyTiles,
     blocks_of,
     choose_tiles,
-    shared_bytes,
+    footprint,
 )
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY
@@ -126,7 +126,7 @@ def emit_skinny(
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
     pairs = list(zip(products, tiles, strict=True))
-    sums = max(shared_bytes(*each) for each in pairs) // SUM_BYTES
+    sums = max(footprint(*each).shared for each in pairs) // SUM_BYTES
     shared = writer.allocate("sums", sums, ACCUMULATED, "shared")
     blocks, bodies = 0, list[tuple[Expr, tirx.Stmt]]()
     for product, own in pairs:

@@ -27,7 +27,9 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     CHUNK,
     GROUPS,
     MATRIX,
+    SUMS,
     SkinnyTiles,
+    fragments_of,
     padded_rows,
 )
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
@@ -37,7 +39,6 @@ from tvm_stitch.stages.symbolic_analyzer import int64
 
 PAIR = "uint32"  # two halves, as tensor cores take them
 PAIRS = WIDEST // 2  # of a load
-SUMS = 4  # of a lane, of what an instruction computes
 ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
 LOW, HALF_BITS = 0xFFFF, 16
 
@@ -57,7 +58,7 @@ class SkinnyPart:
     ) -> None:
         self.product, self.tiles, self.views = product, tiles, views
         self.block, self.thread, self.sums, self.writer = block, thread, sums, writer
-        self.lines = padded_rows(product)
+        self.lines, self.fragments = padded_rows(product), fragments_of(product, tiles)
         self.rows, self.columns, self.depth, self.entries = sizes_of(product)
 
     def emit(self) -> None:
@@ -86,8 +87,9 @@ class SkinnyPart:
         writer, tiles = self.writer, self.tiles
         made = _AlongDepth if self.product.right.by_depth else _AcrossDepth
         self.weights: _Weights = made(self)
-        self.totals = writer.allocate("totals", self.weights.count, ACCUMULATED)
-        with writer.unrolled(self.weights.count, "number") as number:
+        sums = self.fragments.sums
+        self.totals = writer.allocate("totals", sums, ACCUMULATED)
+        with writer.unrolled(sums, "number") as number:
             writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
         whole, rest = divmod(self.depth, tiles.step)
         if whole:
@@ -122,18 +124,18 @@ class SkinnyPart:
 
     def _allocate(self, name: str, chunks: int) -> tuple[Var, Var]:
         """Registers for weights and rows."""
-        own, allocate = self.weights, self.writer.allocate
+        own, allocate = self.fragments, self.writer.allocate
         return (
-            allocate(f"{name}_weights", chunks * own.pairs, PAIR),
-            allocate(f"{name}_rows", chunks * own.row_pairs, PAIR),
+            allocate(f"{name}_weights", chunks * own.weights, PAIR),
+            allocate(f"{name}_rows", chunks * own.rows, PAIR),
         )
 
     def _load(self, to: tuple[Var, Var], first: Expr, chunks: int, exact: bool = True) -> None:
         """Chunks of the depth from an element on."""
-        own, (weights, rows) = self.weights, to
+        weights, rows = to
         for load, buffer, pairs in (
-            (own.load, weights, own.pairs),
-            (self._load_rows, rows, own.row_pairs),
+            (self.weights.load, weights, self.fragments.weights),
+            (self._load_rows, rows, self.fragments.rows),
         ):
             with self.writer.unrolled(chunks, "chunk") as chunk:
                 depth = first + chunk * CHUNK + self.within * WIDEST
@@ -141,9 +143,9 @@ class SkinnyPart:
 
     def _multiply(self, loaded: tuple[Var, Var], chunks: int) -> None:
         """What is loaded, added to the sums."""
-        own, (weights, rows) = self.weights, loaded
+        own, (weights, rows) = self.fragments, loaded
         with self.writer.unrolled(chunks, "chunk") as chunk:
-            own.multiply(weights, chunk * own.pairs, rows, chunk * own.row_pairs)
+            self.weights.multiply(weights, chunk * own.weights, rows, chunk * own.rows)
 
     def _load_rows(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Eight neighbours of each row that the lane has; of rows beyond the last, of that one."""
@@ -218,10 +220,6 @@ class SkinnyPart:
 class _Weights(Protocol):
     """How weights come to tensor cores."""
 
-    count: int  # sums of a lane
-    pairs: int  # that a lane loads of a chunk of the depth
-    row_pairs: int
-
     def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """The lane's weights of a chunk."""
 
@@ -237,8 +235,6 @@ class _AlongDepth:
 
     def __init__(self, part: SkinnyPart) -> None:
         self.part, self.heights = part, part.lines // MATRIX
-        self.count, self.pairs = SUMS * self.heights, 2 * PAIRS
-        self.row_pairs = PAIRS * self.heights
 
     def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Of two columns, eight apart; of columns beyond the last, of that one."""
@@ -275,8 +271,6 @@ class _AcrossDepth:
     def __init__(self, part: SkinnyPart) -> None:
         self.part, self.width = part, part.tiles.columns // GROUPS
         self.heights = part.lines // MATRIX
-        self.count, self.pairs = SUMS * self.width, WIDEST * self.width // 2
-        self.row_pairs = PAIRS * self.heights
 
     def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Neighbours of eight lines; beyond the last column, of those before."""

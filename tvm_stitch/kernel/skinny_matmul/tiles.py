@@ -11,15 +11,16 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, parsed, positive
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, SUM_BYTES
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, SUM_BYTES, Footprint
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.skinny_matmul.program import sizes_of
-from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 
 FRAGMENT = 16  # columns, or elements of the depth, of an instruction's weights
 MATRIX = 8  # rows of an instruction that takes the weights for its larger side
 CHUNK = 32  # of the depth: what four lanes load of a line, 16 bytes each
 GROUPS = 8  # of four lanes
+SUMS = 4  # of a lane, of what an instruction computes
 LINE_PADDING = 4  # sums between lines in shared memory, so that lanes write to different banks
 WARPS, MOST_WARPS = 8, 16
 # Measured on an H200 (bench/results/h200/skinny.md): of 3072 x 768, whose 48 blocks leave most
@@ -27,9 +28,7 @@ WARPS, MOST_WARPS = 8, 16
 # 4096 x 4096 it is 14.7 and 13.5.
 SHALLOW = 2048  # elements of the depth: a warp of 16 has no more than one long step
 LONG, SHORT = 4, 2  # chunks of a step
-# Threads that a multiprocessor has registers for, with long steps of few rows or wide lines, and
-# else. Of 2048 x 5632 the 352 blocks of 8 warps are one wave by short steps, and two by long ones.
-LONG_THREADS, SHORT_THREADS = 512, 1024
+RESERVED_REGISTERS = 22  # of a thread, besides what it loads and adds up
 # Where columns lie along memory: 32 of a block, while that leaves most multiprocessors one.
 ACROSS_COLUMNS, ACROSS_CHUNKS, MOST_IDLE = 32, 1, 1 / 4
 
@@ -79,15 +78,34 @@ class SkinnyTiles:
         return checked(SkinnyTiles, parsed(text, "tiles"), "tiles", readers)
 
 
+@dataclass(frozen=True)
+class Fragments:
+    """Registers of a lane: sums, and pairs of halves of the weights and the rows of a chunk."""
+
+    sums: int
+    weights: int
+    rows: int
+
+
+def fragments_of(product: TensorProduct, tiles: SkinnyTiles) -> Fragments:
+    """What a lane adds up and loads."""
+    heights, width = padded_rows(product) // MATRIX, tiles.columns // GROUPS
+    sums = heights if product.right.by_depth else width
+    return Fragments(SUMS * sums, WIDEST * width // 2, WIDEST * heights // 2)
+
+
 def padded_rows(product: TensorProduct) -> int:
     """Rows that tensor cores compute: whole matrices of them."""
     rows, _, _, _ = sizes_of(product)
     return -(-rows // MATRIX) * MATRIX
 
 
-def shared_bytes(product: TensorProduct, tiles: SkinnyTiles) -> int:
-    """The sums of all warps."""
-    return tiles.warps * padded_rows(product) * tiles.pitch * SUM_BYTES
+def footprint(product: TensorProduct, tiles: SkinnyTiles) -> Footprint:
+    """What a block takes: the step that is multiplied, the one that is on its way, and the sums."""
+    own = fragments_of(product, tiles)
+    loaded = tiles.chunks * (own.weights + own.rows)
+    shared = tiles.warps * padded_rows(product) * tiles.pitch * SUM_BYTES
+    return Footprint(tiles.threads, 2 * loaded + own.sums + RESERVED_REGISTERS, shared)
 
 
 def blocks_of(product: TensorProduct, columns: int) -> int:
@@ -111,7 +129,7 @@ def choose_tiles(products: Sequence[TensorProduct], device: Device) -> tuple[Ski
     ]
     if idle_share(products, tiles, device) > MOST_IDLE:
         tiles = [replace(each, chunks=min(each.chunks, SHORT)) for each in tiles]
-    while tiles[0].warps > 1 and max(map(shared_bytes, products, tiles)) > STATIC_SHARED:
+    while tiles[0].warps > 1 and _shared(products, tiles) > STATIC_SHARED:
         tiles = [replace(each, warps=each.warps // 2) for each in tiles]
     return tuple(tiles)
 
@@ -121,15 +139,17 @@ def idle_share(
 ) -> float:
     """Of two waves of blocks, how much is idle; where there are more, blocks follow each other."""
     blocks = sum(map(blocks_of, products, (each.columns for each in tiles)))
-    resident = min(map(_resident, products, tiles)) * device.multiprocessors
+    room = min(
+        footprint(product, own).blocks_per_sm(device)
+        for product, own in zip(products, tiles, strict=True)
+    )
+    resident = room * device.multiprocessors
     return 1 - blocks / (2 * resident) if resident < blocks < 2 * resident else 0.0
 
 
-def _resident(product: TensorProduct, tiles: SkinnyTiles) -> int:
-    """Blocks that a multiprocessor has registers for."""
-    rows, _, _, _ = sizes_of(product)
-    is_long = tiles.chunks == LONG or tiles.columns > FRAGMENT or rows > MATRIX
-    return max(1, (LONG_THREADS if is_long else SHORT_THREADS) // tiles.threads)
+def _shared(products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles]) -> int:
+    """Bytes of shared memory of a block."""
+    return max(own.shared for own in map(footprint, products, tiles))
 
 
 def _columns(product: TensorProduct, device: Device) -> int:
