@@ -279,6 +279,12 @@ def test_the_text_is_for_people():
         assert fallback.op in text
 
 
+def test_a_plan_that_time_has_run_out_for_says_so():
+    found = explain(mixed(), H200, Options(time_limit_s=1e-9))
+    assert "time limit" in str(found) and found.kernels
+    assert "time limit" not in str(explain(mixed(), H200))
+
+
 def test_the_module_is_left_as_it_was():
     mod = mixed()
     before = tvm.ir.save_json(mod)
