@@ -20,6 +20,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.implementations import IMPLEMENTATIONS, PRODUCTS
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Missing
+from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts
 from tvm_stitch.library import locate
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
@@ -29,6 +30,7 @@ DEVICE = device_of(H200)
 CASES = {
     "stitched": softmax("float32", 40, 1000),
     "tensor cores": linear("float16", 200, 72, 136),
+    "few rows": linear("float16", 4, 512, 1000),
     "library": linear("float16", 2048, 4096, 1024),
 }
 
@@ -83,7 +85,8 @@ def test_every_kernel_is_its_function(library, name):
     (own,) = [each for each in IMPLEMENTATIONS if each.attribute in emitted.attrs]
     assert build.is_library_call(emitted) == own.on_host != build.is_emitted(emitted)
     assert kernel.is_product == own.of_products == (own in PRODUCTS)
-    assert (kernel.layout is None) == (kernel.most_at_once > 0) == (name == LIBRARY)
+    assert (kernel.most_at_once > 0) == (name == LIBRARY)
+    assert (kernel.layout is None) == (name in (LIBRARY, "few rows"))  # nothing to search
     assert kernel.shares_launch == (name == "stitched")
     if kernel.layout is not None:
         assert emitted.attrs[own.attribute] == kernel.layout.to_json()
@@ -153,8 +156,9 @@ def test_a_kernel_is_chosen_once(monkeypatch, tmp_path, records):
 
 @pytest.mark.slow
 def test_nobody_outside_of_its_room_asks_which_kernel_it_is():
-    names = {each.__name__ for each in Kernel.__subclasses__() if each is not Fake}
-    assert names == {"StitchedKernel", "TensorKernel", "LibraryKernel"}
+    kinds = [*Kernel.__subclasses__(), *EmittedProducts.__subclasses__()]
+    names = {each.__name__ for each in kinds if each not in (Fake, EmittedProducts)}
+    assert names == {"StitchedKernel", "TensorKernel", "SkinnyKernel", "LibraryKernel"}
     for module, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":

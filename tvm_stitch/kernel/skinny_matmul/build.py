@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from tvm import tirx
 
@@ -14,11 +15,10 @@ from tvm_stitch.json_data import parsed
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.block_order import by_ranges, own_block
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
-from tvm_stitch.kernel.codegen.hazard_check import check_kernel
-from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.ir.mapping import switched_off
-from tvm_stitch.kernel.kernel import Implementation, Kernel
+from tvm_stitch.kernel.kernel import Implementation
 from tvm_stitch.kernel.skinny_matmul.cost import predicted_us
 from tvm_stitch.kernel.skinny_matmul.emit import SkinnyPart
 from tvm_stitch.kernel.skinny_matmul.program import skinny_products
@@ -28,6 +28,7 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     choose_tiles,
     footprint,
 )
+from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
@@ -39,41 +40,25 @@ SKINNY_ATTRIBUTE = "tvm_stitch.skinny_tiles"
 
 
 @dataclass(frozen=True, eq=False)
-class SkinnyKernel(Kernel):
+class SkinnyKernel(EmittedProducts):
     """Products of few rows whose blocks are one grid, and the tiles of each."""
 
-    products: tuple[TensorProduct, ...]
+    attribute: ClassVar[str] = SKINNY_ATTRIBUTE
     tiles: tuple[SkinnyTiles, ...]
-
-    @property
-    def buffers(self) -> tuple[Var, ...]:
-        """The tensors that it reads and writes."""
-        return tuple(dict.fromkeys(b for product in self.products for b in product.buffers))
 
     @cached_property
     def cost_us(self) -> float:
         """What it should take."""
         return predicted_us(self.products, self.tiles, self.device)
 
-    def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
-        """What check_kernel will find in it, asked before there is a fused PrimFunc."""
-        return check_kernel(self._emitted(signature(self.buffers)), self.device)
-
-    def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
-        """The kernel, with its tiles as JSON."""
-        kernel = self._emitted(func)
-        hazard = check_kernel(kernel, self.device)
-        if hazard is not None:
-            return hazard
-        return kernel.with_attr(SKINNY_ATTRIBUTE, tiles_to_json(self.tiles))
-
-    def _emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        return emit_skinny(func, self.products, self.tiles)
-
     @property
-    def parts(self) -> int:
-        """How many unrelated products it has."""
-        return len(self.products)
+    def tiles_text(self) -> str:
+        """The tiles of all parts as JSON."""
+        return tiles_to_json(self.tiles)
+
+    def emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        """The kernel in place of a function, not yet checked."""
+        return emit_skinny(func, self.products, self.tiles)
 
 
 def skinny_kernel(

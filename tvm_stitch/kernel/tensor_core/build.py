@@ -7,23 +7,24 @@ cores aside where halves are summed up in float32.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.block_order import by_ranges, interleave_blocks, own_block
-from tvm_stitch.kernel.codegen.hazard_check import check_kernel
-from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
 from tvm_stitch.kernel.ir.mapping import switched_off
-from tvm_stitch.kernel.kernel import Implementation, Kernel
+from tvm_stitch.kernel.kernel import Implementation
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles, slower_than_fitted
 from tvm_stitch.kernel.tensor_core.cost import predicted_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena
+from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
@@ -44,16 +45,11 @@ def read_products(func: tirx.PrimFunc) -> tuple[TensorProduct, ...] | Refused:
 
 
 @dataclass(frozen=True, eq=False)
-class TensorKernel(Kernel):
+class TensorKernel(EmittedProducts):
     """Products whose blocks are one grid, and the tiles that all of them are computed by."""
 
-    products: tuple[TensorProduct, ...]
+    attribute: ClassVar[str] = TILES_ATTRIBUTE
     tiles: Tiles
-
-    @property
-    def buffers(self) -> tuple[Var, ...]:
-        """The tensors that it reads and writes."""
-        return tuple(dict.fromkeys(b for product in self.products for b in product.buffers))
 
     @cached_property
     def cost_us(self) -> float:
@@ -67,17 +63,13 @@ class TensorKernel(Kernel):
             return found
         return found * slower_than_fitted(*how, bounds)
 
-    def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
-        """What check_kernel will find in it, asked before there is a fused PrimFunc."""
-        return check_kernel(self._emitted(signature(self.buffers)), self.device)
+    @property
+    def tiles_text(self) -> str:
+        """Its tiles as JSON."""
+        return self.tiles.to_json()
 
-    def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
-        """The kernel by its legal Tiles, which are attached as JSON."""
-        kernel = self._emitted(func)
-        hazard = check_kernel(kernel, self.device)
-        return kernel.with_attr(TILES_ATTRIBUTE, self.tiles.to_json()) if hazard is None else hazard
-
-    def _emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+    def emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        """The kernel in place of a function, not yet checked."""
         return emit_products(
             func, self.products, self.tiles, co_scheduled(self.products, self.device)
         )
@@ -86,11 +78,6 @@ class TensorKernel(Kernel):
     def layout(self) -> Tiles:
         """What a tuner searches."""
         return self.tiles
-
-    @property
-    def parts(self) -> int:
-        """How many products it has."""
-        return len(self.products)
 
 
 def tensor_kernel(
