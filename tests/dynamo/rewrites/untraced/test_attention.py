@@ -332,6 +332,13 @@ def with_a_mask_a_head(q, k, v):
     return attention(q, repeated(k, 2), repeated(v, 2), mask)
 
 
+def turned(q, k, v):
+    """Keys of as many numbers as there are keys, flattened into others' places."""
+    wide = k[:, :, None, :, :].expand(3, 2, 2, LENGTH, 8)
+    keys = wide.reshape(3, 4, 8, LENGTH)
+    return attention(q.repeat(1, 1, 1, 3)[..., :LENGTH], keys, keys)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 def test_many_queries_of_halves_ask_for_groups(causal, dynamic):
@@ -355,6 +362,7 @@ def test_many_queries_of_halves_ask_for_groups(causal, dynamic):
         (lambda q, k, v: attention(q, repeated(k, 2), v.repeat(1, 2, 1, 1)), 1),
         (lambda q, k, v: attention(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1)), 1),
         (with_a_mask_a_head, 1),
+        (turned, 1),
     ],
 )
 def test_heads_that_stay_repeated(attend, queries):

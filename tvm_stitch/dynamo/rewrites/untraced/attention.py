@@ -100,8 +100,10 @@ def with_shared_heads(graph: fx.Graph, device: str = CUDA) -> None:
         key, value = (None if each is None else _repeated(each) for each in others)
         if query is None or key is None or value is None or call.kwargs.get("enable_gqa"):
             continue
-        heads, shared = _value(query).shape[1], _value(key).shape[1]
-        if _value(query).dim() != 4 or heads % shared or _value(value).shape[1] != shared:
+        shape, shared = _value(query).shape, _value(key).shape[1]
+        if len(shape) != 4 or not isinstance(shape[1], int) or shape[1] % shared:
+            continue
+        if _value(value).shape[1] != shared:
             continue
         if _is_single(call, query, mask):
             _pack(call, query, key, value)
@@ -162,9 +164,9 @@ def _repeated(node: fx.Node) -> fx.Node | None:
     of, wide, flat = _value(source).shape, _value(expanded).shape, _value(node).shape
     if len(of) != 4 or len(wide) != 5 or len(flat) != 4:
         return None
-    kept = all(_is(a, b) for a, b in zip((*of[:2], *of[2:]), (*wide[:2], *wide[3:]), strict=True))
+    kept = [*zip(of, (*wide[:2], *wide[3:]), strict=True), *zip(of[2:], flat[2:], strict=True)]
     is_flat = isinstance(of[1], int) and isinstance(wide[2], int) and flat[1] == of[1] * wide[2]
-    return source if kept and is_flat else None
+    return source if is_flat and all(_is(*pair) for pair in kept) else None
 
 
 def _from_method(node: fx.Node, *names: str) -> fx.Node | None:
