@@ -204,9 +204,9 @@ class Clock:
     def monotonic(self):
         return float(self.asked)
 
-    def choose_kernel(self, *arguments):
+    def choose_kernel(self, *arguments, **named):
         self.asked += 1
-        return choose_kernel(*arguments)
+        return choose_kernel(*arguments, **named)
 
 
 @pytest.mark.parametrize("family", ["LAMB, clipped", "alternating reductions", "random DAG"])
@@ -217,6 +217,23 @@ def test_nothing_of_planning_goes_on_when_the_time_is_up(family, seconds, monkey
     found, plan = graph_and_plan(FAMILIES[family](300), Options(time_limit_s=seconds))
     assert_sound(found, plan)
     assert seconds <= clock.asked <= seconds + 8 and plan.solved.status == REACHED
+
+
+def test_products_that_stand_alone_are_not_asked_about_when_the_time_is_up(monkeypatch):
+    """Each of 60 of one input is a region of nothing else; they could share launches."""
+
+    def build(emit, x, *weights):
+        return [emit(op.matmul(x, weight)) for weight in weights]
+
+    shapes = [(64, 512), *[(512, 256 + 8 * n) for n in range(60)]]
+    module = graph("float16", shapes, build, lambda x, *ws: tuple(x @ w for w in ws)).module
+    clock = Clock(monkeypatch)
+    found, plan = graph_and_plan(module, Options(time_limit_s=10))
+    assert_sound(found, plan)
+    assert clock.asked <= 18
+    clock.asked = 0
+    graph_and_plan(module, Options())
+    assert clock.asked > 18
 
 
 def test_reading_takes_of_the_time(monkeypatch):

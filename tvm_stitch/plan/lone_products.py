@@ -12,6 +12,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.options import Options
+from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.pack import Item
 from tvm_stitch.plan.regions.levels import find_levels
 from tvm_stitch.plan.regions.region import Region
@@ -30,12 +31,18 @@ def lone_products(
     bounds: Bounds,
     options: Options,
     answers: Answers,
+    deadline: Deadline = NEVER,
 ) -> Iterator[Item]:
-    """The products that are not among the nodes that regions' kernels compute."""
+    """The products that are not among the nodes that regions' kernels compute, while time is left.
+
+    Of the others each has a launch of its own.
+    """
     ended, levels = frozenset(computed), find_levels(graph)
     for node in graph.nodes:
         if node.index in ended or not _is_product(node):
             continue
+        if deadline.is_over:
+            return
         region = Region(graph, (node.index,), levels[node.index], AFTER_ALL_PARTS)
         judge = Judge(region, device, bounds, options.schemes, answers)
         if isinstance(judge.product(node.index), Refused):  # its reader's region has asked, mostly

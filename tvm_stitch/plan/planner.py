@@ -115,7 +115,7 @@ def plan_graph(
     )
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known, elsewhere)
     ended = (index for r, p in zip(regions, plans, strict=True) for index in _ended(r, p))
-    lone = lone_products(graph, ended, device, bounds, chosen, known.answers(bounds))
+    lone = lone_products(graph, ended, device, bounds, chosen, known.answers(bounds), deadline)
     plan = _assembled(graph, regions, plans, device, bounds, chosen, known, tuple(lone))
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
