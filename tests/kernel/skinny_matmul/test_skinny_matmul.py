@@ -59,6 +59,19 @@ def test_odd_sizes(case, dtype, rows, depth, columns):
     check(made, orders=2)
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("depth, columns", [(512, 1000), (1032, 264), (2048, 512)])
+def test_a_single_row_by_columns_that_lie_along_memory(dtype, depth, columns):
+    """What others compute as a reduction of columns; a bias and a residual go along."""
+    made = linear(dtype, 1, depth, columns)
+    assert len(tiles_of(made)) == 1
+    check(made, orders=2)
+
+
+def test_a_single_row_by_columns_across_memory_is_a_reduction_of_rows():
+    assert not tiles_of(linear_of_torch("float16", 1, 512, 1000))
+
+
 @pytest.mark.parametrize("columns", [65, 1027])
 def test_columns_that_lie_along_the_depth_may_be_any_number(columns):
     made = linear_of_torch("float16", 5, 136, columns)

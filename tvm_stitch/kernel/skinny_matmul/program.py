@@ -3,8 +3,9 @@
 In: the stages of a function. Out: TensorProducts whose weights are read by whole vectors, or why it
 is none of such products. Must not know threads.
 
-A product of one row is no product here: each of its results reduces a row or a column of weights,
-as other reductions do.
+A single row by weights whose depth lies along memory is left to those who reduce rows, which fuse
+it with anything: of 4096 x 1024 that takes 4.9 us on an H200, this 5.4. Where columns lie along
+memory, others reduce columns, by panels or in rounds: 6.9 us, and 6.3.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused, Stage, Var
 
-FEWEST_ROWS, MOST_ROWS = 2, 16  # at most what an instruction of tensor cores has of one side
+MOST_ROWS = 16  # what an instruction of tensor cores has of one side
 FEWEST_COLUMNS, FEWEST_DEPTH = 64, 64  # smaller matrices are no matter of memory
 
 
@@ -22,7 +23,7 @@ def skinny_products(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else."""
-    found = tensor_products(stages, outputs, FEWEST_ROWS)
+    found = tensor_products(stages, outputs, fewest_rows=0)
     if isinstance(found, Refused):
         return found
     return next((Refused(reason) for reason in map(_why_not, found) if reason), found)
@@ -45,6 +46,8 @@ def _why_not(product: TensorProduct) -> str | None:
     for factor in (product.left, product.right):
         if factor.vector < WIDEST or factor.is_in_pieces:
             return f"{factor.buffer.name} is not read by vectors of {WIDEST}"
+    if rows == 1 and product.right.by_depth:
+        return "a product of one row whose weights are reduced as rows"
     if not product.left.by_depth:
         return f"{product.left.buffer.name} has its rows across memory"
     return None

@@ -172,14 +172,15 @@ def tensor_product(
     """The product that a function's stages are, if they are one, of these dtypes and rows.
 
     So many of the axes that only the left factor has count as entries: the outer ones, or the inner
-    ones if the number is negative.
+    ones if the number is negative. If even 0 rows are enough, a vector by a matrix counts as well,
+    which is the reduction of a row or a column for others.
     """
     first, after = stages[0], stages[1:]
-    if not first.is_reduction or not is_product(first):
+    if not first.is_reduction or not (is_product(first) or fewest_rows < 1):
         return Refused("it does not begin with a matrix product")
     if any(stage.is_reduction for stage in after):
         return Refused("it reduces what the product gives")
-    found = _product(first, outputs, multiplied, batched)
+    found = _product(first, outputs, multiplied, batched, fewest_rows < 1)
     if isinstance(found, Refused):
         return found
     if isinstance(found.rows, int) and found.rows < fewest_rows:
@@ -204,7 +205,11 @@ def tensor_product(
 
 
 def _product(
-    stage: Stage, outputs: tuple[Var, ...], multiplied: tuple[str, ...], batched: int
+    stage: Stage,
+    outputs: tuple[Var, ...],
+    multiplied: tuple[str, ...],
+    batched: int,
+    vectors: bool,
 ) -> TensorProduct | Refused:
     """The product alone."""
     loads = _loads(stage, multiplied)
@@ -222,13 +227,13 @@ def _product(
     # its heads; then what is the left one's, at last what is the right one's.
     outer = max((n for n, kind in enumerate(kinds) if kind in (0, 3)), default=-1)
     order = [0 if n <= outer else kind for n, kind in enumerate(kinds)]
-    if order != sorted(order) or {1, 2} - set(order):
+    if order != sorted(order) or {1, 2} - {*order, *([1] if vectors else [])}:
         return Refused("a product that is none of rows by columns")
     entry, row, column = (
         [axis for axis, kind in zip(wide, order, strict=True) if kind == number]
         for number in range(3)
     )
-    if abs(batched) >= len(row) or (batched < 0 and entry):
+    if abs(batched) >= max(1, len(row)) or (batched < 0 and entry):
         return Refused(f"its rows have no {abs(batched) + 1} axes")
     if batched < 0:
         entry, row = row[batched:], row[:batched]
