@@ -40,8 +40,6 @@ class Kernel(ABC):
 
     device: Device
     bounds: Bounds
-    is_product: ClassVar[bool] = True  # a matrix product first of all
-    shares_launch: ClassVar[bool] = False  # with other kernels that can be put into it
     # So many operators it may have to take at its end together; 0: each by itself.
     most_at_once: ClassVar[int] = 0
 
@@ -54,6 +52,16 @@ class Kernel(ABC):
     @abstractmethod
     def cost_us(self) -> float:
         """What it should take, on average at the sizes that symbols may have."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a matrix product first of all."""
+        return True
+
+    @property
+    def shares_launch(self) -> bool:
+        """Whether others that are no products can be put into it, or it into them."""
+        return False
 
     @property
     def planned_us(self) -> float:

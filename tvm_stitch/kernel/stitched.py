@@ -9,7 +9,6 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 from tvm import tirx
 
@@ -57,8 +56,16 @@ class StitchedKernel(Kernel):
     schedule: Schedule
     schemes: tuple[str, ...] = SCHEMES  # that may be chosen
     limits: tuple[tuple[str, int], ...] = ()  # of symbols: more than that it cannot hold
-    is_product: ClassVar[bool] = False  # small ones are stages among others
-    shares_launch: ClassVar[bool] = True
+
+    @property
+    def is_product(self) -> bool:
+        """Never: small ones are stages among others."""
+        return False
+
+    @property
+    def shares_launch(self) -> bool:
+        """Whether others that are no products can be put into it, or it into them."""
+        return True
 
     @property
     def buffers(self) -> tuple[Var, ...]:

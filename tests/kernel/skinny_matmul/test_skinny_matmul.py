@@ -68,6 +68,15 @@ def test_a_single_row_by_columns_that_lie_along_memory(dtype, depth, columns):
     check(made, orders=2)
 
 
+def test_a_single_query_a_key_and_a_value_share_a_launch():
+    def build(emit, x, q, k, v):
+        return [projected(emit, x, each, "float16") for each in (q, k, v)]
+
+    shapes = [(1, 1024), (1024, 1024), (1024, 256), (1024, 264)]
+    case = graph("float16", shapes, build, lambda x, q, k, v: (x @ q, x @ k, x @ v))
+    check(case, kernels=1, orders=2)
+
+
 def test_a_single_row_by_columns_across_memory_is_a_reduction_of_rows():
     assert not tiles_of(linear_of_torch("float16", 1, 512, 1000))
 

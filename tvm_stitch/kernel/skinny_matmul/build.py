@@ -21,7 +21,7 @@ from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation
 from tvm_stitch.kernel.skinny_matmul.cost import predicted_us
 from tvm_stitch.kernel.skinny_matmul.emit import SkinnyPart
-from tvm_stitch.kernel.skinny_matmul.program import skinny_products
+from tvm_stitch.kernel.skinny_matmul.program import sizes_of, skinny_products
 from tvm_stitch.kernel.skinny_matmul.tiles import (
     SkinnyTiles,
     blocks_of,
@@ -50,6 +50,16 @@ class SkinnyKernel(EmittedProducts):
     def cost_us(self) -> float:
         """What it should take."""
         return predicted_us(self.products, self.tiles, self.device)
+
+    @property
+    def is_product(self) -> bool:
+        """Not of a single row, which is reduced with whatever there is, for planners."""
+        return all(sizes_of(product)[0] > 1 for product in self.products)
+
+    @property
+    def shares_launch(self) -> bool:
+        """Whether others that are no products can be put into it, or it into them."""
+        return not self.is_product
 
     @property
     def tiles_text(self) -> str:
