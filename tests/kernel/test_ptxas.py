@@ -22,12 +22,9 @@ from tvm_stitch.kernel.codegen.footprint import ALIGNED, Footprint, registers_le
 from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
 from tvm_stitch.kernel.cost_model.kernel_model import resident_blocks, schedule_at
 from tvm_stitch.kernel.footprint import footprint_of
-from tvm_stitch.kernel.skinny_matmul.build import (
-    SKINNY_ATTRIBUTE,
-    read_skinny,
-    tiles_from_json,
-)
+from tvm_stitch.kernel.skinny_matmul.build import SKINNY_ATTRIBUTE, read_skinny
 from tvm_stitch.kernel.skinny_matmul.tiles import footprint as skinny_footprint
+from tvm_stitch.kernel.skinny_matmul.tiles import tiles_from_json
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, footprint

@@ -19,10 +19,8 @@ from tvm_stitch.kernel.skinny_matmul.build import (
     emit_skinny,
     read_skinny,
     skinny_kernel,
-    tiles_from_json,
-    tiles_to_json,
 )
-from tvm_stitch.kernel.skinny_matmul.tiles import SkinnyTiles
+from tvm_stitch.kernel.skinny_matmul.tiles import SkinnyTiles, tiles_from_json, tiles_to_json
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused
 

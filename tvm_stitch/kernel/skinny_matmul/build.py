@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +10,11 @@ from typing import ClassVar
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.json_data import parsed
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.block_order import by_ranges, own_block
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.tir_builder import Writer
-from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation
 from tvm_stitch.kernel.skinny_matmul.cost import predicted_us
 from tvm_stitch.kernel.skinny_matmul.emit import SkinnyPart
@@ -27,12 +24,12 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     blocks_of,
     choose_tiles,
     footprint,
+    tiles_to_json,
 )
-from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts
+from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts, by_schemes, products_of
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, buffer_size
 from tvm_stitch.stages.symbolic_analyzer import int64
 
@@ -81,12 +78,9 @@ def skinny_kernel(
     """The products of few rows that stages are; or why they are none."""
     if device.capability < CAPABILITY:
         return Refused(f"{device.name} has no tensor cores for such a product")
-    found = switched_off(("regional",), schemes) or skinny_products(stages, outputs)
+    found = by_schemes(skinny_products, stages, outputs, schemes)
     if isinstance(found, Refused):
         return found
-    off = switched_off(("independent",) if len(found) > 1 else (), schemes)
-    if off is not None:
-        return off
     return SkinnyKernel(device, bounds, found, choose_tiles(found, device))
 
 
@@ -95,20 +89,7 @@ SKINNY_MATMUL = Implementation(SKINNY_ATTRIBUTE, skinny_kernel, of_products=True
 
 def read_skinny(func: tirx.PrimFunc) -> tuple[TensorProduct, ...] | Refused:
     """The products of few rows that a fused PrimFunc computes."""
-    stages = read_stages(func)
-    if isinstance(stages, Refused):
-        return stages
-    return skinny_products(stages, outputs_of(func, stages))
-
-
-def tiles_to_json(tiles: Sequence[SkinnyTiles]) -> str:
-    """The tiles of all parts as a JSON list."""
-    return json.dumps([json.loads(each.to_json()) for each in tiles])
-
-
-def tiles_from_json(text: str) -> tuple[SkinnyTiles, ...]:
-    """Read what tiles_to_json wrote."""
-    return tuple(SkinnyTiles.from_json(json.dumps(each)) for each in parsed(text, "tiles"))
+    return products_of(skinny_products, func)
 
 
 def emit_skinny(

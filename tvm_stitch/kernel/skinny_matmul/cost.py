@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.skinny_matmul.program import sizes_of
-from tvm_stitch.kernel.skinny_matmul.tiles import MATRIX, SkinnyTiles, blocks_of, idle_share
+from tvm_stitch.kernel.skinny_matmul.tiles import MATRIX, SkinnyTiles, grid_blocks, idle_share
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 
@@ -32,10 +32,7 @@ def predicted_us(
     read = sum(
         least_bytes([product]) / (device.bandwidth * _share(product)) * 1e6 for product in products
     )
-    blocks = sum(
-        blocks_of(product, own.columns) for product, own in zip(products, tiles, strict=True)
-    )
-    if blocks >= device.multiprocessors:
+    if grid_blocks(products, tiles) >= device.multiprocessors:
         return start + read / (1 - idle_share(products, tiles, device))
     turns = max(
         -(-sizes_of(product)[2] // (own.warps * own.step))

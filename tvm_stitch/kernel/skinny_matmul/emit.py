@@ -19,8 +19,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.codegen.bfloat16 import widened
-from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided, evaluated
+from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.skinny_matmul.program import sizes_of
 from tvm_stitch.kernel.skinny_matmul.tiles import (
@@ -32,6 +31,8 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     fragments_of,
     padded_rows,
 )
+from tvm_stitch.kernel.tensor_core.emit import inside, stage_value
+from tvm_stitch.kernel.tensor_core.mma import mma_m16n8k16
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, dtype_of, substitute
@@ -39,7 +40,6 @@ from tvm_stitch.stages.symbolic_analyzer import int64
 
 PAIR = "uint32"  # two halves, as tensor cores take them
 PAIRS = WIDEST // 2  # of a load
-ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
 LOW, HALF_BITS = 0xFFFF, 16
 
 
@@ -175,10 +175,9 @@ class SkinnyPart:
 
     def instruction(self, first: list[Expr], second: list[Expr], total: Expr) -> None:
         """An instruction of a tensor core: two fragments, and four sums from a number on."""
-        kind = ELEMENT[self.product.multiplied]
-        name = f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"
         totals = [self.totals[total + number] for number in range(SUMS)]
-        self.writer.call(T.ptx[name](*totals, *first, *second, *totals))
+        multiply = mma_m16n8k16(self.product.multiplied)
+        self.writer.call(multiply(*totals, *first, *second, *totals))
 
     def pass_on(self, row: Expr, column: Expr, total: Expr) -> None:
         """A lane's sum to where others find it."""
@@ -196,10 +195,8 @@ class SkinnyPart:
             row, column = divided(number, tiles.columns)
             here = {ENTRY: self.entry, ROW: row, COLUMN: self.column + column}
             left = number < results if results % tiles.threads else None
-            inside = None
-            if self.columns % tiles.columns:
-                inside = here[COLUMN] < self.columns
-            with writer.when(all_of(left, inside)):
+            exists = inside(here, self.product.extents, {COLUMN: tiles.columns})
+            with writer.when(all_of(left, exists)):
                 self._finish_result(here, row * tiles.pitch + column)
 
     def _finish_result(self, here: MappingOf[Var, Expr], place: Expr) -> None:
@@ -210,8 +207,7 @@ class SkinnyPart:
         values = {product.result: writer.value("total", total.astype(dtype_of(product.result)))}
         for stage in product.after:
             known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
-            axes = product.axes[stage.output]
-            value = widened(evaluated(self.views, stage.value, known, axes, here))
+            value = stage_value(product, self.views, stage, here, known)
             values[stage.output] = writer.value(stage.name, value)
         for buffer in product.outputs:
             writer.store(self.views[buffer], substitute(product.flat, here), values[buffer])

@@ -67,15 +67,16 @@ class SkinnyTiles:
             f"each {self.step} deep at a time"
         )
 
-    def to_json(self) -> str:
-        """The tiles as a JSON object."""
-        return json.dumps(asdict(self), sort_keys=True)
 
-    @staticmethod
-    def from_json(text: str) -> SkinnyTiles:
-        """Read what to_json wrote; refuse unknown or missing fields and wrong types."""
-        readers = dict.fromkeys((field.name for field in fields(SkinnyTiles)), positive)
-        return checked(SkinnyTiles, parsed(text, "tiles"), "tiles", readers)
+def tiles_to_json(tiles: Sequence[SkinnyTiles]) -> str:
+    """The tiles of all parts of a kernel as a JSON list."""
+    return json.dumps([asdict(each) for each in tiles], sort_keys=True)
+
+
+def tiles_from_json(text: str) -> tuple[SkinnyTiles, ...]:
+    """Read what tiles_to_json wrote; refuse unknown or missing fields and wrong types."""
+    readers = dict.fromkeys((field.name for field in fields(SkinnyTiles)), positive)
+    return tuple(checked(SkinnyTiles, each, "tiles", readers) for each in parsed(text, "tiles"))
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,14 @@ def footprint(product: TensorProduct, tiles: SkinnyTiles) -> Footprint:
 
 
 def blocks_of(product: TensorProduct, columns: int) -> int:
-    """Blocks of the grid, each of so many columns."""
+    """Blocks of a product, each of so many columns."""
     _, all_columns, _, entries = sizes_of(product)
     return entries * -(-all_columns // columns)
+
+
+def grid_blocks(products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles]) -> int:
+    """Blocks of the grid that all products share."""
+    return sum(map(blocks_of, products, (each.columns for each in tiles)))
 
 
 def choose_tiles(products: Sequence[TensorProduct], device: Device) -> tuple[SkinnyTiles, ...]:
@@ -138,7 +144,7 @@ def idle_share(
     products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles], device: Device
 ) -> float:
     """Of two waves of blocks, how much is idle; where there are more, blocks follow each other."""
-    blocks = sum(map(blocks_of, products, (each.columns for each in tiles)))
+    blocks = grid_blocks(products, tiles)
     room = min(
         footprint(product, own).blocks_per_sm(device)
         for product, own in zip(products, tiles, strict=True)

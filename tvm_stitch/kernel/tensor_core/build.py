@@ -19,17 +19,15 @@ from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.block_order import by_ranges, interleave_blocks, own_block
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
-from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles, slower_than_fitted
 from tvm_stitch.kernel.tensor_core.cost import predicted_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena
-from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts
+from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts, by_schemes, products_of
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
 from tvm_stitch.stages.extents import is_open
-from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, buffer_size, constant
 from tvm_stitch.stages.symbolic_analyzer import int64
 
@@ -38,10 +36,7 @@ TILES_ATTRIBUTE = "tvm_stitch.tiles"
 
 def read_products(func: tirx.PrimFunc) -> tuple[TensorProduct, ...] | Refused:
     """The products that a fused PrimFunc computes, mostly one."""
-    stages = read_stages(func)
-    if isinstance(stages, Refused):
-        return stages
-    return tensor_products(stages, outputs_of(func, stages))
+    return products_of(tensor_products, func)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +83,9 @@ def tensor_kernel(
     schemes: Sequence[str],
 ) -> TensorKernel | Refused:
     """The products that stages are, by the tiles that suit them; or why they are none."""
-    found = switched_off(("regional",), schemes) or tensor_products(stages, outputs)
+    found = by_schemes(tensor_products, stages, outputs, schemes)
     if isinstance(found, Refused):
         return found
-    off = switched_off(("independent",) if len(found) > 1 else (), schemes)
-    if off is not None:
-        return off
     tiles = choose_tiles(found, device, bounds)
     return tiles if isinstance(tiles, Refused) else TensorKernel(device, bounds, found, tiles)
 

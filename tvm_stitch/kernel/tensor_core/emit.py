@@ -197,7 +197,7 @@ class TensorPart:
     def _exists(self, side: OperandTile, here: MappingOf[Var, Expr]) -> Expr | None:
         """Whether there is what a thread copies; chunks are there as a whole, or not."""
         pieces = {side.factor.side: side.count, DEPTH: self.tiles.depth}
-        return _inside(here, side.factor.extents, pieces)
+        return inside(here, side.factor.extents, pieces)
 
     def _copy_chunk(
         self, to: Expr, source: tuple[Var, Expr], width: int, exists: Expr | None
@@ -300,7 +300,7 @@ class TensorPart:
         here = {ENTRY: self.entry, ROW: self.row + row, COLUMN: self.column + chunk * vector}
         tile = {ROW: tiles.rows, COLUMN: tiles.columns}
         left = number < chunks if chunks % tiles.threads else None
-        exists = all_of(left, _inside(here, self.product.extents, tile))
+        exists = all_of(left, inside(here, self.product.extents, tile))
         return here, row * tiles.pitch + chunk * vector, exists
 
     def _loads(self, count: int, vector: int) -> dict[tuple[Var, str], tuple[Expr, Var]]:
@@ -344,20 +344,13 @@ class TensorPart:
                 known |= {
                     r.key: loaded[r.key][start + lane] for r in stage.reads if r.key in loaded
                 }
-                value = self._value(stage, element, known)
+                value = stage_value(product, self.views, stage, element, known)
                 values[stage.output] = writer.value(stage.name, value)
             for buffer, tile in outputs.items():
                 writer.store(tile, lane, values[buffer])
         at = substitute(product.flat, here)
         for buffer, tile in outputs.items():
             self._copy_vector(self.views[buffer], at, tile, int64(0), vector)
-
-    def _value(
-        self, stage: Stage, element: MappingOf[Var, Expr], known: MappingOf[int, Expr]
-    ) -> Expr:
-        """A stage's value at an element, loads replaced by what is known of them."""
-        axes = self.product.axes[stage.output]
-        return widened(evaluated(self.views, stage.value, known, axes, element))
 
     def _copy_vector(self, to: Var, start: Expr, source: Var, at: Expr, vector: int) -> None:
         def move(writer: Writer, lane: Expr) -> None:
@@ -366,7 +359,18 @@ class TensorPart:
         vector_copy(self.writer, dtype_of(to), vector, move)
 
 
-def _inside(
+def stage_value(
+    product: TensorProduct,
+    views: MappingOf[Var, Var],
+    stage: Stage,
+    element: MappingOf[Var, Expr],
+    known: MappingOf[int, Expr],
+) -> Expr:
+    """The value of what follows a product at an element, loads replaced by what is known."""
+    return widened(evaluated(views, stage.value, known, product.axes[stage.output], element))
+
+
+def inside(
     here: MappingOf[Var, Expr], extents: MappingOf[Var, Extent], pieces: MappingOf[Var, int]
 ) -> Expr | None:
     """What holds if a place is within extents that pieces may not divide; None: they all do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,9 +11,30 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import signature
+from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.stages.stage import Refused, Var
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
+from tvm_stitch.stages.stage import Refused, Stage, Var
+
+Products = tuple[TensorProduct, ...]
+Find = Callable[[tuple[Stage, ...], tuple[Var, ...]], Products | Refused]
+
+
+def products_of(find: Find, func: tirx.PrimFunc) -> Products | Refused:
+    """The products of a sort that a fused PrimFunc computes, mostly one."""
+    stages = read_stages(func)
+    return stages if isinstance(stages, Refused) else find(stages, outputs_of(func, stages))
+
+
+def by_schemes(
+    find: Find, stages: tuple[Stage, ...], outputs: tuple[Var, ...], schemes: Sequence[str]
+) -> Products | Refused:
+    """The products of a sort that stages are, if their schemes are not switched off."""
+    found = switched_off(("regional",), schemes) or find(stages, outputs)
+    if isinstance(found, Refused):
+        return found
+    return switched_off(("independent",) if len(found) > 1 else (), schemes) or found
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,8 @@ of four warps that multiply together (wgmma).
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvm import tirx
 from tvm.script import tirx as T
 
@@ -27,6 +29,12 @@ from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 MATRIX = 8  # rows and columns of what a fragment is made of
 _ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
+
+
+def mma_m16n8k16(dtype: str) -> Any:
+    """A warp's instruction that adds products of halves to float32."""
+    kind = _ELEMENT[dtype]
+    return T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"]
 
 
 class MmaAccumulator:
@@ -83,7 +91,7 @@ class WarpMma(MmaAccumulator):
         heights, widths = tiles.warp_rows // FRAGMENT_ROWS, tiles.warp_columns // FRAGMENT_COLUMNS
         left = writer.allocate("left", 4 * heights, "uint32")
         right = writer.allocate("right", 4 * widths, "uint32")
-        multiply = T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{self.kind}.{self.kind}.f32"]
+        multiply = mma_m16n8k16(dtype_of(self.left.factor.buffer))
         with writer.unrolled(tiles.depth // FRAGMENT_DEPTH, "part") as part:
             depth = part * FRAGMENT_DEPTH
             with writer.unrolled(heights, "height") as height:

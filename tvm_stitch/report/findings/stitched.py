@@ -24,8 +24,9 @@ from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
 from tvm_stitch.kernel.scattered.order import SORT_ATTRIBUTE, THREADS, shares, sort_us, sorts_of
 from tvm_stitch.kernel.shared_input import shares_input
-from tvm_stitch.kernel.skinny_matmul.build import SKINNY_ATTRIBUTE, read_skinny, tiles_from_json
+from tvm_stitch.kernel.skinny_matmul.build import SKINNY_ATTRIBUTE, read_skinny
 from tvm_stitch.kernel.skinny_matmul.cost import predicted_us as skinny_us
+from tvm_stitch.kernel.skinny_matmul.tiles import tiles_from_json
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products

@@ -64,8 +64,7 @@ def with_fused_masks(graph: fx.Graph) -> None:
 def with_single_queries_written_out(graph: fx.Graph) -> None:
     """Attention of one query, as where a word is added to a text, as products and a softmax."""
     for call in graph.find_nodes(op="call_function", target=_ATTENTION):
-        query, mask = _argument(call, 0, "query"), _argument(call, _PLACE, _MASK)
-        others = [_argument(call, place, name) for place, name in ((1, "key"), (2, "value"))]
+        query, *others, mask = _tensors(call)
         if query is None or None in others:
             continue
         is_single = _value(query).dtype is torch.float32 and _is(_value(query).shape[-2], 1)
@@ -95,8 +94,7 @@ def with_shared_heads(graph: fx.Graph, device: str = CUDA) -> None:
     `enable_gqa`, which fused kernels for halves have.
     """
     for call in graph.find_nodes(op="call_function", target=_ATTENTION):
-        query, mask = _argument(call, 0, "query"), _argument(call, _PLACE, _MASK)
-        others = [_argument(call, place, name) for place, name in ((1, "key"), (2, "value"))]
+        query, *others, mask = _tensors(call)
         key, value = (None if each is None else _repeated(each) for each in others)
         if query is None or key is None or value is None or call.kwargs.get("enable_gqa"):
             continue
@@ -186,6 +184,11 @@ def _adds_one_beside(index: Any) -> bool:
 
 def _given(call: fx.Node, place: int, name: str) -> Any:
     return call.args[place] if len(call.args) > place else call.kwargs.get(name)
+
+
+def _tensors(call: fx.Node) -> list[fx.Node | None]:
+    """The query, key, value and mask that a call is given."""
+    return [_argument(call, *each) for each in enumerate(("query", "key", "value", _MASK))]
 
 
 def _argument(call: fx.Node, place: int, name: str) -> fx.Node | None:
