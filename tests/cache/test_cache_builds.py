@@ -1,24 +1,15 @@
 """What a second build of a model takes from the cache: the plan, the kernels, all of it or none."""
 
 import json
-import os
-import random
-import shutil
-import signal
-import subprocess
-import sys
-import time
 import warnings
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
-import driver
 import numpy as np
 import pytest
 import tvm
 import tvm_ffi
 from check import A100, H200
+from repeated_builds import Builds, killed_at_any_time
 from tuning_runs import MadeUpRunner, chosen
 from tvm import relax
 from zoo import softmax
@@ -39,7 +30,6 @@ from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads
 from tvm_stitch.tvm_default import default_schedules
 
-HELPERS = Path(driver.__file__).parent
 MODULE = softmax("float32", 4, 8).module
 
 
@@ -275,115 +265,53 @@ def test_options_say_what_a_cache_is():
             Options(cache=wrong)
 
 
-# Builds a model, in a process of its own whenever it is asked to; tells which one, then how often
-# that planned and compiled CUDA, and when it is gone.
 BUILD = """
-import hashlib, os, sys
+import hashlib
 import tvm
 import tvm_stitch
 from driver import compiled_by
-from tvm_stitch import Options, transform
-from tvm_stitch.plan import planner
+from tvm_stitch import Options
 
-plans, compiled = [], []
-
-def counted(*arguments, **named):
-    plans.append(1)
-    return planner.plan_graph(*arguments, **named)
+model = tvm.ir.load_json(open(sys.argv[1]).read())
+target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
 
 def compiler(code):
     compiled.append(1)
     return hashlib.sha256(code.encode()).digest()
 
-transform.grouped.__globals__["plan_graph"] = counted
-model = tvm.ir.load_json(open(sys.argv[1]).read())
-target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
-print("ready", flush=True)
-for _ in sys.stdin:
-    child = os.fork()
-    if not child:
-        with compiled_by(compiler):
-            tvm_stitch.compile(model, target, Options(cache=sys.argv[2]))
-        print("built", len(plans), len(compiled), flush=True)
-        os._exit(0)
-    print("begun", child, flush=True)
-    print("gone", os.waitpid(child, 0)[1], flush=True)
+def build():
+    with compiled_by(compiler):
+        tvm_stitch.compile(model, target, Options(cache=sys.argv[2]))
 """
 
 
 @pytest.fixture
 def begun(tmp_path):
-    """Starts a process that builds whenever it reads a line."""
+    """Starts a process that builds a model whenever it is asked to."""
     model = tmp_path / "model.json"
     model.write_text(tvm.ir.save_json(weighted()))
-    processes = []
+    started = []
 
     def start():
-        command = [sys.executable, "-W", "error::UserWarning", "-c", BUILD]
-        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        path = os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))
-        processes.append(
-            subprocess.Popen(
-                [*command, model, tmp_path / "cache"],
-                text=True, env={**os.environ, "PYTHONPATH": path}, **pipes,
-            )
-        )  # fmt: skip
-        assert processes[-1].stdout.readline() == "ready\n"
-        return processes[-1]
+        started.append(Builds(BUILD, model, tmp_path / "cache"))
+        return started[-1]
 
     yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
-def goes(process) -> int:
-    """Let it build; the process that does."""
-    process.stdin.write("\n")
-    process.stdin.flush()
-    what, child = process.stdout.readline().split()
-    assert what == "begun"
-    return int(child)
-
-
-def built(process) -> list[int] | None:
-    """How often a build planned and compiled, once it is gone; None if it was killed."""
-    counts = None
-    while (words := process.stdout.readline().split())[0] != "gone":
-        counts = [int(word) for word in words[1:]]
-    assert words[1] in ("0", str(int(signal.SIGKILL)))
-    return counts if words[1] == "0" else None
+    for builds in started:
+        builds.end()
 
 
 @pytest.mark.slow
 def test_two_processes_that_build_a_model_at_once_plan_and_compile_it_once(begun, tmp_path):
     both = begun(), begun()
-    for process in both:
-        goes(process)
+    for builds in both:
+        builds.begin()
     # Who planned need not be who compiles: the other one may be quicker from there.
-    plans, compiled = map(sum, zip(*map(built, both), strict=True))
+    plans, compiled = map(sum, zip(*(builds.counts() for builds in both), strict=True))
     kept = {each.kind: each.files for each in store_of(tmp_path / "cache").contents()}
     assert plans == 1 and compiled == kept["kernels"] > 0
 
 
 @pytest.mark.slow
-def test_builds_that_are_killed_at_any_time_leave_a_cache_that_is_used(begun):
-    process = begun()
-    start = time.monotonic()
-    goes(process)
-    built(process)
-    whole = time.monotonic() - start
-    shutil.rmtree(process.args[-1])
-    killed = 0
-    moments = random.Random(0)
-    for seconds in sorted(moments.uniform(0, whole) for _ in range(20)):
-        child = goes(process)
-        time.sleep(seconds)
-        with suppress(ProcessLookupError):  # what others have left is enough for it
-            os.kill(child, signal.SIGKILL)
-        killed += built(process) is None
-    assert killed  # on a busy machine most builds find enough to be done before their moment
-    goes(process)
-    assert built(process) is not None
-    goes(process)
-    assert built(process) == [0, 0]
+def test_builds_that_are_killed_at_any_time_leave_a_cache_that_is_used(begun, tmp_path):
+    assert killed_at_any_time(begun(), (tmp_path / "cache",)) == [0, 0]

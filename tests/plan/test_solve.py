@@ -70,6 +70,41 @@ def test_the_optimum_is_that_of_brute_force(start, partition):
     assert cycles, "no problem had kernels that wait for each other: the test tests too little"
 
 
+def covers_of_pairs(seed):
+    """Sets of pairs and triples, of which half of each of several would do: odd circles."""
+    rng = random.Random(seed)
+    alone = [Choice(1.4, frozenset(), frozenset({n})) for n in range(5)]
+    sets = [
+        Choice(rng.uniform(1, 1.2 * size), frozenset(), frozenset(rng.sample(range(5), size)))
+        for size in (2, 2, 2, 2, 3, 3)
+    ]
+    return Problem((*alone, *sets), frozenset(range(5)))
+
+
+def test_fractions_of_kernels_are_decided_by_branch_and_bound(monkeypatch):
+    """Also of those alone that the relaxation's prices leave, from any solution to start from."""
+    searched, left_out, unbeaten = 0, 0, 0
+    program = IntegerProgram.program
+
+    def counted(self, seconds, without=(), is_relaxed=False):
+        nonlocal searched, left_out
+        searched += not is_relaxed
+        left_out += len(without)
+        return program(self, seconds, without, is_relaxed)
+
+    monkeypatch.setattr(IntegerProgram, "program", counted)
+    for seed in range(100):
+        problem = covers_of_pairs(seed)
+        best = brute_force(problem)
+        first = solve(problem)
+        for incumbent in (None, range(5), first.chosen):
+            found = solve(problem, incumbent)
+            assert found.status == "optimal" and feasible(problem, found.chosen)
+            assert found.cost == pytest.approx(best, rel=1e-6) == pytest.approx(found.bound)
+            unbeaten += incumbent is first.chosen and found.chosen == first.chosen
+    assert searched >= 50 and left_out >= 50 and unbeaten == 100
+
+
 def test_prices_prove_nothing_but_optima():
     """Of all plans that brute force goes through, only the best are said to be."""
     proven = 0

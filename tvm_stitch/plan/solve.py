@@ -7,10 +7,10 @@ Must not know graphs or kernels.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm_stitch.plan.deadline import NEVER, REACHED, Deadline
-from tvm_stitch.plan.integer_program import RELATIVE_GAP, IntegerProgram
+from tvm_stitch.plan.integer_program import INFINITY, RELATIVE_GAP, IntegerProgram
 from tvm_stitch.plan.problem import KERNEL_EPSILON, Problem, feasible, find_cycle, in_order
 
 MOST_CYCLES = 100  # few programs have any
@@ -52,9 +52,11 @@ def solve(
     for cuts in range(MOST_CYCLES):
         if deadline.is_over:
             break
-        found = model.run(deadline.seconds)
+        found = model.run(deadline, INFINITY if best is None else best.cost)
         if found.infeasible:
             return best
+        if best is not None and found.optimal and found.chosen is None:
+            return replace(best, bound=best.cost, status="optimal", cuts=cuts)
         if found.chosen is None:
             break
         order = in_order(problem, found.chosen)
@@ -68,7 +70,8 @@ def solve(
         return Solution(best.chosen, best.cost, min(found.bound, best.cost), status, cuts)
     if best is None:
         return None
-    return Solution(best.chosen, best.cost, model.bound, _limit(deadline), model.cycles)
+    bound = min(model.bound, best.cost)
+    return Solution(best.chosen, best.cost, bound, _limit(deadline), model.cycles)
 
 
 def _limit(deadline: Deadline) -> str:
