@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import tvm_ffi
@@ -187,14 +188,30 @@ def least_values(guard: Expr) -> dict[Expr, int]:
     return values
 
 
+# What indices are in, by their handles, as far as conditions compare them with numbers.
+Known = Mapping[int, Within]
+NOTHING_KNOWN: Known = MappingProxyType({})
+
+
+def narrowed(known: Known, condition: Expr, extents: Mapping[Expr, int]) -> Known:
+    """What is known of the indices that have extents where a condition holds as well."""
+    found = dict(known)
+    for each in conjuncts(condition):
+        own = within(each)
+        if own is not None and own.index in extents:
+            index = own.index.__chandle__()
+            found[index] = own.both(found.get(index)) or own
+    return found
+
+
+def share_of(known: Known, extents: Mapping[Expr, int]) -> float:
+    """Of how many values of its indices it holds."""
+    return prod(each.size(extents[each.index]) / extents[each.index] for each in known.values())
+
+
 def share(guard: Expr, extents: Mapping[Expr, int]) -> float:
     """Of how many values of some indices a condition holds, as far as it compares with numbers."""
-    known: dict[Expr, Within] = {}
-    for condition in conjuncts(guard):
-        own = within(condition)
-        if own is not None and own.index in extents:
-            known[own.index] = own.both(known.get(own.index)) or own
-    return prod(each.size(extents[index]) / extents[index] for index, each in known.items())
+    return share_of(narrowed(NOTHING_KNOWN, guard, extents), extents)
 
 
 def _largest(*ends: int | None) -> int | None:

@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.stages.guards import Guard, is_branch, mentions, share
+from tvm_stitch.stages.guards import NOTHING_KNOWN, is_branch, mentions, narrowed, share_of
 from tvm_stitch.stages.memoized import memoized, memoized_for_copies
 from tvm_stitch.stages.stage import Expr, Stage, constant, dtype_of, handle, loads_in
 from tvm_stitch.stages.visit import walked
@@ -76,7 +76,7 @@ class _Count:
         self._stage, self._sizes = stage, sizes_of(stage)
         self._seen: set[int] = set()
         self._with_sum: set[int] = set()  # products that a sum takes in its own instruction
-        self._branch: Guard | None = None
+        self._known = NOTHING_KNOWN  # of the axes in a branch
         self._taken = 1.0  # of how many elements the branch is
 
     def visit(self, node: Any) -> Any:
@@ -103,8 +103,9 @@ class _Count:
                 walked(node.args[0], (tvm.ir.Expr, self.visit), pre=True)
         if not is_branching:
             return None
-        for side, negated in zip(node.args[1:], (False, True), strict=True):
-            self._visit_branch(side, Guard.of(node.args[0], self._branch, negated))
+        condition, then, otherwise = node.args
+        self._visit_branch(then, condition)
+        self._visit_branch(otherwise, tirx.Not(condition))
         return tvm_ffi.WalkResult.SKIP
 
     def _is_shared(self, node: Any) -> bool:
@@ -112,11 +113,12 @@ class _Count:
         axes = self._stage.axes
         return bool(axes) and not mentions(node.args[0], axes[-1])
 
-    def _visit_branch(self, side: Expr, branch: Guard) -> None:
-        around = self._branch, self._taken
-        self._branch, self._taken = branch, share(branch.expr, self._sizes)
+    def _visit_branch(self, side: Expr, condition: Expr) -> None:
+        around = self._known, self._taken
+        self._known = narrowed(self._known, condition, self._sizes)
+        self._taken = share_of(self._known, self._sizes)
         walked(side, (tvm.ir.Expr, self.visit), pre=True)
-        self._branch, self._taken = around
+        self._known, self._taken = around
 
     def _add(self, node: Any, kind: str) -> None:
         if kind in ("Add", "Sub"):
