@@ -184,8 +184,11 @@ def _library_passes(
         return []
     missing = unusable(CUDNN)
     attention = LibraryAttention(device_of(target), hear, missing)
-    tf32 = options is not None and options.tf32_convolutions
-    return [attention] if missing else [attention, LibraryConvolutions(hear, tf32)]
+    if missing:
+        return [attention]
+    chosen = options or Options()
+    how = chosen.tf32_convolutions, chosen.measure
+    return [attention, LibraryConvolutions(hear, *how)]
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:

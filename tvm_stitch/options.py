@@ -54,7 +54,8 @@ class Options:
         mantissa), which tensor cores multiply. Under PyTorch its own flag decides as well, which is
         on by default.
     measure: time every region (equal ones once) on this machine's GPU, both as planned and as TVM
-        compiles it, and keep the faster. Takes seconds per region.
+        compiles it, and keep the faster. Takes seconds per region. Convolutions by cuDNN try some
+        engines in their first call and keep the fastest, still a reproducible one.
     cuda_graph: capture launches in CUDA graphs in the first call and replay them afterwards (with
         TVM's RewriteCUDAGraph). This holds for launches whose arguments lie in memory that the
         module allocates, or are weights: parameters after the first `num_input`, an attribute of

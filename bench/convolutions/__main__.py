@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--only", action="append", metavar="PATTERN", help="those with such names")
     p.add_argument("--seconds", type=float, default=300, help="begin none later")
     p.add_argument("--blocks", choices=("all", "none", "only"), default="all")
+    p.add_argument("--timed", action="store_true", help="engines by the clock (measure=True)")
     p.add_argument("--dry-run", action="store_true", help="check a few by NumPy, without a GPU")
     return p
 
@@ -40,7 +42,8 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    chosen = [shape for shape in shapes() if is_named(shape.name, options.only)]
+    named = (shape for shape in shapes() if is_named(shape.name, options.only))
+    chosen = [replace(shape, timed=options.timed) for shape in named]
     if options.list:
         print("\n".join(shape.name for shape in chosen))
         return 0

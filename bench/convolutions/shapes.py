@@ -31,6 +31,7 @@ class Shape:
     what: str = FORWARD
     ending: str = PLAIN
     channels_last: bool = True
+    timed: bool = False  # its engine, by the clock
 
     @property
     def padding(self) -> int:
@@ -58,7 +59,7 @@ class Shape:
         padding = (self.padding,) * 2
         found = Convolution(
             self.what, self.channels_last, self.groups,
-            (self.stride,) * 2, padding, padding, (1, 1),
+            (self.stride,) * 2, padding, padding, (1, 1), timed=self.timed,
         )  # fmt: skip
         if not self.ending:
             return found
@@ -122,8 +123,11 @@ _MODELS = (
 
 
 def shapes() -> list[Shape]:
-    """All of them: float16 first, then what only some are asked for."""
-    return list(dict.fromkeys(_all()))
+    """All of them: float16 first, then what only some are asked for.
+
+    But none by groups that end with something: modules do not ask for these.
+    """
+    return [s for s in dict.fromkeys(_all()) if s.groups == 1 or not s.ending]
 
 
 def _all() -> Iterator[Shape]:

@@ -3,6 +3,8 @@
 //
 // It takes what the documentation of the descriptors states, and refuses the rest. It knows three
 // engines: one that is not reproducible, one by tensor cores, and a plain one.
+#include <dlfcn.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -413,6 +415,14 @@ const int kNotes[3][2] = {
     {NUMERICAL_NOTE_FFT + 6, NUMERICAL_NOTE_FFT + 6},  // strict about what is not a number
 };
 const int64_t kWorkspace[3] = {0, 1 << 10, 0};
+const float kMilliseconds[3] = {1, 3, 2};
+
+// What an engine takes, by the clock of a driver that stands in as well.
+void LetPass(int engine) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void* clock = driver == nullptr ? nullptr : dlsym(driver, "stand_in_milliseconds");
+  if (clock != nullptr) *static_cast<float*>(clock) += kMilliseconds[engine];
+}
 
 }  // namespace
 
@@ -542,7 +552,10 @@ EXPORT Status cudnnBackendGetAttribute(Descriptor descriptor, AttributeName name
 EXPORT Status cudnnBackendExecute(Handle, Descriptor plan, Descriptor pack) {
   if (Fails("execute")) return Refuse(kFailed, "nothing runs today");
   const Node& config = Of(plan)->At(ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (config.engine == 2 && Fails("plain")) return Refuse(kFailed, "not the plain engine");
   seen.executed++;
+  seen.engine = config.engine;
+  LetPass(config.engine);
   Machine(config.At(ATTR_ENGINEHEUR_OPERATION_GRAPH), *Of(pack));
   return STATUS_SUCCESS;
 }

@@ -53,6 +53,15 @@ def stand_in(
     shim.use_found(shim.load())
 
 
+@lru_cache(maxsize=1)
+def driver() -> ctypes.CDLL:
+    """A driver whose clock is the stand-ins', from now on this process's unless it has another."""
+    path = folder() / "driver.so"
+    flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(path)]
+    subprocess.run([compiler(), "-x", "c", str(HERE / "cuda_stand_in.c"), *flags], check=True)
+    return ctypes.CDLL(str(path))
+
+
 def made_by_threads(count: Callable[[], object], run: Callable[[], object]) -> bool:
     """Whether each of many threads makes what is counted, one after the other.
 

@@ -1,5 +1,6 @@
 """The shim asks cuDNN for the convolutions that it is told: against a stand-in library."""
 
+import ctypes
 import re
 import threading
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from library_stand_in import NATIVE, made_by_threads, stand_in
+from library_stand_in import NATIVE, driver, made_by_threads, stand_in
 
 from tvm_stitch.library import locate, shim
 from tvm_stitch.library.convolution import DATA, FORWARD, WEIGHT, Convolution, decoded
@@ -168,6 +169,50 @@ def test_engines_are_reproducible_and_float32_is_tf32_on_request(seen):
     assert seen.engine == 2  # the other wants more workspace
 
 
+@pytest.fixture
+def captures():
+    """Whether the stream is captured, as the driver that stands in says."""
+    if tvm.cuda(0).exist:
+        pytest.skip("this process has a driver")
+    found = ctypes.c_int.in_dll(driver(), "stand_in_captures")
+    yield found
+    found.value = 0
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_clock_chooses_an_engine_where_it_is_asked_to(seen, captures, bias):
+    for timed, engine in ((False, 1), (True, 2)):
+        before = seen.executed
+        check(of(padding=(6, 6), bias=bias, timed=timed), "float16")
+        assert seen.engine == engine
+        assert seen.executed == before + (2 * 4 + 1 if timed else 1)
+        check(of(padding=(6, 6), bias=bias, timed=timed), "float16")
+        assert seen.engine == engine and seen.executed == before + (10 if timed else 2)
+
+
+def test_each_of_two_steps_has_its_engine_by_the_clock(seen, captures, monkeypatch):
+    monkeypatch.setenv("STAND_IN_FAILS", "fused")
+    before = seen.executed
+    check(of(padding=(6, 5), bias=True, residual=True, relu=True, timed=True), "float16")
+    assert seen.executed == before + 2 * (2 * 4 + 1) and seen.engine == 2
+
+
+def test_what_is_captured_is_timed_later(seen, captures):
+    convolution = of(padding=(5, 6), timed=True)
+    captures.value = 1
+    check(convolution, "float16")
+    assert seen.engine == 1
+    captures.value = 0
+    check(convolution, "float16")
+    assert seen.engine == 2
+
+
+def test_an_engine_that_cannot_run_is_not_the_fastest(seen, captures, monkeypatch):
+    monkeypatch.setenv("STAND_IN_FAILS", "plain")
+    check(of(padding=(5, 7), timed=True), "float16")
+    assert seen.engine == 1
+
+
 def test_the_stream_is_the_callers(seen):
     with tvm_ffi.use_raw_stream(tvm_ffi.device("cpu", 0), 0x5EA):
         check(of())
@@ -205,7 +250,13 @@ def test_nothing_to_convolve(seen):
 
 @pytest.mark.parametrize(
     "convolution",
-    [of(), of(WEIGHT, False, 3, (2,), (1,), (4,), after=(0,)), of(relu=True), of(tf32=True)],
+    [
+        of(),
+        of(WEIGHT, False, 3, (2,), (1,), (4,), after=(0,)),
+        of(relu=True),
+        of(tf32=True),
+        of(timed=True),
+    ],
 )
 def test_numbers_say_everything(convolution):
     assert decoded(convolution.encoded()) == convolution

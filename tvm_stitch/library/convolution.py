@@ -33,7 +33,8 @@ class Convolution:
     (one element a channel) and the residual (of the result's shape), as far as there are any. The
     result is relu(convolution + bias + residual). With `channels_last` data lie as NHWC and weights
     as OHWI, else as NCHW and OIHW, with as many spatial dimensions as there are strides. With
-    `tf32` factors of float32 are rounded to TF32.
+    `tf32` factors of float32 are rounded to TF32. Of those engines that the library's heuristics
+    name, a `timed` call takes the fastest of some by the clock, the first time.
     """
 
     what: str
@@ -47,11 +48,12 @@ class Convolution:
     residual: bool = False
     relu: bool = False
     tf32: bool = False
+    timed: bool = False
 
     def __str__(self) -> str:
         names = {FORWARD: "", DATA: "data's gradient", WEIGHT: "weights' gradient"}
         flags = {"bias": self.bias, "residual": self.residual, "ReLU": self.relu}
-        flags["TF32"] = self.tf32
+        flags |= {"TF32": self.tf32, "engine by the clock": self.timed}
         layout = "channels last" if self.channels_last else "channels first"
         given = (names[self.what], layout, *(name for name, on in flags.items() if on))
         return ", ".join(filter(None, given))
@@ -81,16 +83,18 @@ class Convolution:
 
     def encoded(self) -> tuple[int, ...]:
         """The numbers of the call."""
-        flags = self.channels_last, self.bias, self.residual, self.relu, self.tf32
+        flags = self.channels_last, self.bias, self.residual, self.relu, self.tf32, self.timed
         spatial = (*self.strides, *self.before, *self.after, *self.dilation)
         return (_WHAT.index(self.what), *map(int, flags), self.groups, len(self.strides), *spatial)
 
 
 def decoded(numbers: Sequence[int]) -> Convolution:
     """The convolution of a call."""
-    what, channels_last, bias, residual, relu, tf32, groups, rank, *spatial = map(int, numbers)
+    what, *flags, groups, rank = map(int, numbers[:9])
+    channels_last, bias, residual, relu, tf32, timed = map(bool, flags)
+    spatial = list(map(int, numbers[9:]))
     strides, before, after, dilation = (tuple(spatial[n * rank : (n + 1) * rank]) for n in range(4))
     return Convolution(
-        _WHAT[what], bool(channels_last), groups, strides, before, after, dilation,
-        bool(bias), bool(residual), bool(relu), bool(tf32),
+        _WHAT[what], channels_last, groups, strides, before, after, dilation,
+        bias, residual, relu, tf32, timed,
     )  # fmt: skip

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cudnn_context.h"
+#include "stopwatch.h"
 
 namespace tvm_stitch {
 namespace {
@@ -23,12 +25,12 @@ enum Place : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput, kUnfinish
 
 struct Convolution {
   What what;
-  bool channels_last, has_bias, has_residual, relu, tf32;
+  bool channels_last, has_bias, has_residual, relu, tf32, timed;
   int64_t groups;
   Numbers strides, before, after, dilation;
 
   explicit Convolution(const ffi::Shape& numbers) {
-    if (numbers.size() < 8 || static_cast<int64_t>(numbers.size()) != 8 + 4 * numbers[7]) {
+    if (numbers.size() < 9 || static_cast<int64_t>(numbers.size()) != 9 + 4 * numbers[8]) {
       TVM_STITCH_THROW(ValueError) << "these are not the numbers of a convolution: " << numbers;
     }
     what = static_cast<What>(numbers[0]);
@@ -37,14 +39,15 @@ struct Convolution {
     has_residual = numbers[3];
     relu = numbers[4];
     tf32 = numbers[5];
-    groups = numbers[6];
-    auto spatial = numbers.begin() + 8;
+    timed = numbers[6];
+    groups = numbers[7];
+    auto spatial = numbers.begin() + 9;
     // cuDNN knows no fewer than two spatial dimensions.
     for (auto [values, neutral] :
          {std::pair(&strides, 1), {&before, 0}, {&after, 0}, {&dilation, 1}}) {
-      if (numbers[7] == 1) values->push_back(neutral);
-      values->insert(values->end(), spatial, spatial + numbers[7]);
-      spatial += numbers[7];
+      if (numbers[8] == 1) values->push_back(neutral);
+      values->insert(values->end(), spatial, spatial + numbers[8]);
+      spatial += numbers[8];
     }
   }
 
@@ -102,6 +105,9 @@ Tensor Described(Place place, const ffi::TensorView& tensor, bool channels_last)
   return {place, TypeOf(tensor.dtype()), extents, strides, Alignment(Data(tensor)), false};
 }
 
+// Engines among which the clock chooses where it is asked to.
+constexpr size_t kMostTimed = 8;
+
 // How a call is computed: by one engine, or by one for the convolution and one for what follows.
 class Way {
  public:
@@ -138,21 +144,50 @@ class Way {
   }
 
   // `addresses` are those of the first and second tensor, bias, residual and output.
-  void Run(Handle handle, const std::vector<void*>& addresses, void* workspace) {
-    for (Step& step : steps_) {
-      std::vector<void*> own;
-      for (int64_t number : step.numbers) {
-        own.push_back(addresses[number == kUnfinished ? kOutput - 1 : number - 1]);
-      }
-      step.plan->Run(handle, step.numbers, own, workspace, text_);
-    }
+  void Run(Handle handle, const std::vector<void*>& addresses, void* workspace, Stream stream) {
+    if (!is_chosen_) TakeFastest(handle, addresses, workspace, stream);
+    for (Step& step : steps_) step.Run(0, handle, addresses, workspace, text_);
   }
 
  private:
   struct Step {
-    std::unique_ptr<Plan> plan;
+    std::vector<std::unique_ptr<Plan>> plans;  // the first is taken
     Numbers numbers;
+
+    void Run(size_t plan, Handle handle, const std::vector<void*>& addresses, void* workspace,
+             const std::string& of) {
+      std::vector<void*> own;
+      for (int64_t number : numbers) {
+        own.push_back(addresses[number == kUnfinished ? kOutput - 1 : number - 1]);
+      }
+      plans[plan]->Run(handle, numbers, own, workspace, of);
+    }
   };
+
+  // Leaves the fastest plan of each step. What they write meanwhile is written once more.
+  void TakeFastest(Handle handle, const std::vector<void*>& addresses, void* workspace,
+                   Stream stream) {
+    Stopwatch stopwatch(stream);
+    if (!stopwatch.works()) return;
+    for (Step& step : steps_) {
+      size_t fastest = 0;
+      float least = std::numeric_limits<float>::infinity();
+      for (size_t n = 0; n < step.plans.size(); ++n) {
+        auto run = [&] { step.Run(n, handle, addresses, workspace, text_); };
+        try {
+          const float took = stopwatch.Time(run);
+          if (took < least) {
+            least = took;
+            fastest = n;
+          }
+        } catch (const ffi::Error&) {  // there are engines that only say that they run
+        }
+      }
+      std::swap(step.plans.front(), step.plans[fastest]);
+      step.plans.resize(1);
+    }
+    is_chosen_ = true;
+  }
 
   Tensor Of(Place place) const {
     for (const Tensor& tensor : tensors_) {
@@ -198,9 +233,11 @@ class Way {
   }
 
   bool Take(Graph* graph, Numbers numbers, std::string* reason) {
-    std::unique_ptr<Plan> plan = graph->Choose(wanted_, reason);
-    if (plan == nullptr) return false;
-    steps_.push_back({std::move(plan), std::move(numbers)});
+    std::vector<std::unique_ptr<Plan>> plans =
+        graph->Best(wanted_, convolution_.timed ? kMostTimed : 1, reason);
+    if (plans.empty()) return false;
+    is_chosen_ &= plans.size() == 1;
+    steps_.push_back({std::move(plans), std::move(numbers)});
     return true;
   }
 
@@ -255,6 +292,7 @@ class Way {
   std::string text_;
   Wanted wanted_;
   std::vector<Step> steps_;
+  bool is_chosen_ = true;  // each step has but one plan
 };
 
 // Everything that the choice of an engine depends on.
@@ -317,8 +355,8 @@ void Convolve(const ffi::Arguments& args) {
     way = std::make_unique<Way>(context.functions(), context.handle(), convolution,
                                 std::move(tensors), bytes);
   }
-  context.TakeStream(device);
-  way->Run(context.handle(), addresses, Data(workspace));
+  const Stream stream = context.TakeStream(device);
+  way->Run(context.handle(), addresses, Data(workspace), stream);
 }
 
 void UseCudnn(const ffi::Arguments& args) { cudnn::Library().Use(args.Text(0)); }

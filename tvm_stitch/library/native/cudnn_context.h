@@ -53,10 +53,11 @@ class Context {
   int generation() const { return generation_; }
   std::map<Numbers, std::unique_ptr<Way>>& ways() { return ways_; }
 
-  // What is computed next comes after what its caller has queued.
-  void TakeStream(const DLDevice& device) {
+  // What is computed next comes after what its caller has queued on the stream.
+  Stream TakeStream(const DLDevice& device) {
     Stream stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
     functions_.Check(functions_.set_stream(handle_, stream), "taking a stream", "a call");
+    return stream;
   }
 
  private:

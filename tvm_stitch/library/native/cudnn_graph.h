@@ -249,15 +249,27 @@ class Graph {
 
   // The best engine by cuDNN's heuristics; none if it has none, and then `reason` says why.
   std::unique_ptr<Plan> Choose(const Wanted& wanted, std::string* reason) {
+    std::vector<std::unique_ptr<Plan>> found = Best(wanted, 1, reason);
+    return found.empty() ? nullptr : std::move(found.front());
+  }
+
+  // So many at most, the best first.
+  std::vector<std::unique_ptr<Plan>> Best(const Wanted& wanted, size_t most, std::string* reason) {
+    std::vector<std::unique_ptr<Plan>> found;
     Node& graph = Make(BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     graph.Set(ATTR_OPERATIONGRAPH_HANDLE, TYPE_HANDLE, std::vector<Handle>{handle_})
         .Set(ATTR_OPERATIONGRAPH_OPS, TYPE_BACKEND_DESCRIPTOR, operations_);
     Status status = graph.TryFinish();
     if (status != STATUS_SUCCESS) {
       *reason = functions_.Reason(status);
-      return nullptr;
+      return found;
     }
     *reason = "no engine for it that is reproducible, as exact as wanted, and small enough";
+    auto take = [&](Node config) {
+      std::unique_ptr<Plan> plan = Planned(std::move(config), wanted, reason);
+      if (plan != nullptr) found.push_back(std::move(plan));
+      return found.size() == most;
+    };
     for (HeuristicMode mode : {HEUR_MODE_A, HEUR_MODE_FALLBACK}) {
       std::vector<Node> rest;
       for (Node& config : Configurations(graph, mode)) {
@@ -265,17 +277,15 @@ class Graph {
         if (!Suits(notes, wanted)) continue;
         if (wanted.tensor_cores && !Holds(notes, NUMERICAL_NOTE_TENSOR_CORE)) {
           rest.push_back(std::move(config));
-          continue;
+        } else if (take(std::move(config))) {
+          return found;
         }
-        std::unique_ptr<Plan> plan = Planned(std::move(config), wanted, reason);
-        if (plan != nullptr) return plan;
       }
       for (Node& config : rest) {
-        std::unique_ptr<Plan> plan = Planned(std::move(config), wanted, reason);
-        if (plan != nullptr) return plan;
+        if (take(std::move(config))) return found;
       }
     }
-    return nullptr;
+    return found;
   }
 
  private:

@@ -12,6 +12,7 @@ from tvm.relax import op
 
 import tvm_stitch
 from tvm_stitch import Options
+from tvm_stitch.build import stitch_passes
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.graph.back.launches import outside_calls
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
@@ -51,6 +52,15 @@ def calls(mod, tf32=False):
         [int(number) for number in call.args[1].fields[-1].values] for call in packed(changed)
     ]
     return [decoded(each) for each in numbers], [why for _, why in heard]
+
+
+@pytest.mark.parametrize("measure", [False, True])
+def test_the_clock_chooses_engines_if_it_is_to_measure(measure):
+    passes = stitch_passes(TARGET, Options(measure=measure))
+    (library,) = (each for each in passes if each.info.name == "LibraryConvolutions")
+    mod = module(lambda emit, x, w: emit(op.nn.conv2d(x, w)), (2, 8, 9, 9), (16, 8, 3, 3))
+    (call,) = packed(library(mod))
+    assert decoded([int(n) for n in call.args[1].fields[-1].values]).timed == measure
 
 
 def packed(mod):

@@ -8,6 +8,7 @@ for those that are written out (see direct).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import tvm
@@ -36,10 +37,12 @@ Heard = Callable[[str, str], None]
 """Receives an operator that is not the library's, and the reason."""
 
 
-def LibraryConvolutions(heard: Heard | None = None, tf32: bool = False) -> tvm.transform.Pass:
+def LibraryConvolutions(
+    heard: Heard | None = None, tf32: bool = False, timed: bool = False
+) -> tvm.transform.Pass:
     """Let cuDNN compute the convolutions that it takes; by tensor cores with channels last.
 
-    With `tf32` these compute those of float32, too.
+    With `tf32` these compute those of float32, too. With `timed` the clock chooses their engines.
     """
     tell = heard or (lambda _operator, _reason: None)
 
@@ -52,13 +55,15 @@ def LibraryConvolutions(heard: Heard | None = None, tf32: bool = False) -> tvm.t
             mod = with_channels_last(mod, tf32)
         except Exception as error:  # TVM's pass was not made for every operator between them
             tell("convolutions", f"channels stay where they are: {last_line(error)}")
-        mod = in_blocks(mod, lambda block: _rewritten(block, tell, tf32))
+        mod = in_blocks(mod, lambda block: _rewritten(block, tell, tf32, timed))
         return relax.transform.Normalize()(mod)
 
     return library_convolutions
 
 
-def _rewritten(block: relax.DataflowBlock, tell: Heard, tf32: bool) -> relax.DataflowBlock:
+def _rewritten(
+    block: relax.DataflowBlock, tell: Heard, tf32: bool, timed: bool
+) -> relax.DataflowBlock:
     """The block with a call in place of the last operator of each chain, and none before it."""
     chains = _chains(block, tell, tf32)
     ends = {chain.result: chain for chain in chains}
@@ -68,7 +73,8 @@ def _rewritten(block: relax.DataflowBlock, tell: Heard, tf32: bool) -> relax.Dat
     for binding in block.bindings:
         chain = ends.get(binding.var)
         if chain is not None:
-            numbers, workspace = chain.convolution.encoded(), _workspace(chain)
+            numbers = replace(chain.convolution, timed=timed).encoded()
+            workspace = _workspace(chain)
             bindings += library_call(chain.result, NAME, chain.operands, numbers, workspace)
         elif binding.var not in members:
             bindings.append(_without_moving(binding, definition))
