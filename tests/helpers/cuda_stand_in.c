@@ -1,4 +1,8 @@
 // Stands in for the driver's events where there is none: time passes when a library says so.
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT float stand_in_milliseconds = 0;
@@ -31,5 +35,11 @@ EXPORT int cuEventElapsedTime(float* took, void* begin, void* end) {
 EXPORT int cuStreamIsCapturing(void* stream, int* status) {
   (void)stream;
   *status = stand_in_captures;
+  return 0;
+}
+
+EXPORT int cuMemsetD8Async(uintptr_t memory, unsigned char value, size_t bytes, void* stream) {
+  (void)stream;
+  memset((void*)memory, value, bytes);
   return 0;
 }

@@ -175,7 +175,7 @@ class Way {
       for (size_t n = 0; n < step.plans.size(); ++n) {
         auto run = [&] { step.Run(n, handle, addresses, workspace, text_); };
         try {
-          const float took = stopwatch.Time(run);
+          const float took = stopwatch.Time(run, workspace, wanted_.workspace);
           if (took < least) {
             least = took;
             fastest = n;
