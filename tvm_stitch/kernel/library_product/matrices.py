@@ -15,6 +15,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, is_at_least
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, Factor, TensorProduct
+from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Expr, Refused, Var, as_int64, constant, substitute
 
 # One after the other; with more, the launches take longer than the products.
@@ -48,6 +49,11 @@ class Batches:
 
 def batches(product: TensorProduct) -> Batches | Refused:
     """All products in one call, or in the fewest that there can be."""
+    # Whatever follows a product: its factors are those that were found of it alone.
+    return remembered(product.stage, (batches, product.left), lambda: _batches(product))
+
+
+def _batches(product: TensorProduct) -> Batches | Refused:
     found: Batches | Refused = Refused("a product of nothing")
     for calls, batch, is_outer in _divisions(product):
         sides = [_matrices(f, calls, batch, is_outer) for f in (product.left, product.right)]

@@ -20,6 +20,7 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import (
@@ -180,38 +181,31 @@ def tensor_product(
         return Refused("it does not begin with a matrix product")
     if any(stage.is_reduction for stage in after):
         return Refused("it reduces what the product gives")
-    found = _product(first, outputs, multiplied, batched, fewest_rows < 1)
+    found = _product(first, multiplied, batched, fewest_rows < 1)
     if isinstance(found, Refused):
         return found
     if isinstance(found.rows, int) and found.rows < fewest_rows:
         return Refused(f"a product of {found.rows} rows, too few for tensor cores")
-    total = as_int64(found.entries * found.rows * found.columns)
     axes = dict(found.axes)
     for stage in after:
-        if not same_size(stage.size, total):
+        own = _axes_behind(stage, found)
+        if own is None:
             return Refused(f"{stage.name} has another size than the product")
-        axes[stage.output] = unflatten(found.flat, stage.axes, stage.extents)
-        if _same_shape(stage, first):
-            own = axes[first.output]
-            axes[stage.output] = dict(zip(stage.axes, map(own.get, first.axes), strict=True))
-    whole = replace(found, axes=axes)
+        axes[stage.output] = own
     for stage in after:
-        for read in stage.reads:
-            if read.buffer in whole.computed and not _own_element(whole, stage, read):
+        for number, read in enumerate(stage.reads):
+            if read.buffer in axes and not _is_own_element(stage, found, number):
                 return Refused(f"{stage.name} reads other elements than its own")
     result = _rounded(first, after, outputs)
     after = tuple(stage for stage in after if stage.output is not result)
-    return replace(whole, result=result, after=after)
+    return replace(found, result=result, after=after, outputs=outputs, axes=axes)
 
 
+@memoized
 def _product(
-    stage: Stage,
-    outputs: tuple[Var, ...],
-    multiplied: tuple[str, ...],
-    batched: int,
-    vectors: bool,
+    stage: Stage, multiplied: tuple[str, ...], batched: int, vectors: bool
 ) -> TensorProduct | Refused:
-    """The product alone."""
+    """The product alone, of which planners ask again with whatever may follow it."""
     loads = _loads(stage, multiplied)
     if isinstance(loads, Refused):
         return loads
@@ -254,7 +248,7 @@ def _product(
         stage=stage,
         result=stage.output,
         after=(),
-        outputs=outputs,
+        outputs=(stage.output,),
         left=own,
         right=other,
         entries=entries,
@@ -322,6 +316,20 @@ def _rounded(first: Stage, after: tuple[Stage, ...], outputs: tuple[Var, ...]) -
     return rounded.output if plain and dtype_of(rounded.output) in MULTIPLIED else first.output
 
 
-def _own_element(whole: TensorProduct, stage: Stage, read: Read) -> bool:
-    """Whether a load of what the kernel computes takes the element at the same place."""
-    return bound_to(whole.extents).can_prove_equal(whole.place(stage, read), whole.flat)
+@memoized
+def _axes_behind(stage: Stage, found: TensorProduct) -> dict[Var, Expr] | None:
+    """The axes of a stage behind a product, by its entry, row and column; None: of other sizes."""
+    if not same_size(stage.size, as_int64(found.entries * found.rows * found.columns)):
+        return None
+    first = found.stage
+    if not _same_shape(stage, first):
+        return unflatten(found.flat, stage.axes, stage.extents)
+    return dict(zip(stage.axes, map(found.axes[first.output].get, first.axes), strict=True))
+
+
+@memoized
+def _is_own_element(stage: Stage, found: TensorProduct, number: int) -> bool:
+    """Whether a read of what the kernel computes, by its number, takes the element at its place."""
+    analyzer, own = bound_to(found.extents), _axes_behind(stage, found)
+    at = analyzer.simplify(substitute(stage.reads[number].place, own or {}))
+    return analyzer.can_prove_equal(at, found.flat)
