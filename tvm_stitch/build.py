@@ -36,7 +36,7 @@ from tvm_stitch.graph.front.scattered.sort_once import SortOnce
 from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
-from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
+from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUDNN, is_off
@@ -174,7 +174,8 @@ def _library_passes(
     target: tvm.target.Target, options: Options | None, asked: list[Fallback] | None
 ) -> list[tvm.transform.Pass]:
     """Convolutions and attention become calls of cuDNN, where it is and the options let it."""
-    allowed = LIBRARY in (options.schemes if options is not None else SCHEMES) and not is_off()
+    chosen = options or Options()
+    allowed = LIBRARY in chosen.schemes and not is_off()
 
     def hear(operator: str, reason: str) -> None:
         if asked is not None:
@@ -186,7 +187,6 @@ def _library_passes(
     attention = LibraryAttention(device_of(target), hear, missing)
     if missing:
         return [attention]
-    chosen = options or Options()
     how = chosen.tf32_convolutions, chosen.measure
     return [attention, LibraryConvolutions(hear, *how)]
 

@@ -1,4 +1,4 @@
-"""Every case at a small size: PyTorch, JAX and TVM's reader against the float64 reference."""
+"""Every case at a small size: PyTorch, JAX, TVM's reader and stitched kernels against float64."""
 
 import importlib.util
 
@@ -13,16 +13,23 @@ from bench.case import Array, as_list, make_inputs  # noqa: E402
 from bench.cases import find, suite  # noqa: E402
 from bench.check import error  # noqa: E402
 from bench.flops import count  # noqa: E402
-from bench.importing import to_relax, to_relax_by_shape  # noqa: E402
+from bench.importing import by_itself, to_relax, to_relax_by_shape  # noqa: E402
 from bench.models.build import meta, training  # noqa: E402
 from tvm_stitch import Options, explain  # noqa: E402
+from tvm_stitch.executable.on_cpu import Runner  # noqa: E402
+from tvm_stitch.verify import rounded, stitched_for_cpu  # noqa: E402
 
 CASES = suite("all")
-# One width of the grid stands for all: they differ in nothing else.
+
+
+def distinct(cases):
+    """One width of the grid stands for all: they differ in nothing else."""
+    return [c for c in cases if c.grid is None or c.grid[2] == 1024]
+
+
 DISTINCT = [
     pytest.param(c, marks=pytest.mark.slow if c.name.endswith("-train") else ())
-    for c in CASES
-    if c.grid is None or c.grid[2] == 1024
+    for c in distinct(CASES)
 ]
 each = pytest.mark.parametrize("case", DISTINCT, ids=lambda c: c.name)
 needs_jax = pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="JAX not installed")
@@ -53,6 +60,26 @@ def test_a_wrong_element_shows(case):
     last = outputs[-1]
     last.view(-1)[-1] += (3 * last.float().abs().max() + 1).to(last.dtype)
     assert error(workload, inputs, outputs) > workload.allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", distinct(suite("subgraphs")), ids=lambda c: c.name)
+def test_the_stitched_kernels_are_right(case):
+    """In the CPU executor, in shuffled orders."""
+    workload, inputs = prepared(case)
+    module = by_itself(workload, inputs)
+    plain = [x.float().numpy() if x.is_floating_point() else x.numpy() for x in inputs]
+    arrays = rounded(module, plain)
+    runner = Runner(stitched_for_cpu(module, H200), H200)
+    for seed in range(3):
+        outputs = [as_tensor(array) for array in runner.run(arrays, seed)]
+        assert error(workload, inputs, outputs) <= workload.allowed
+    assert runner.ran and not runner.hazards
+
+
+def as_tensor(array):
+    found = torch.from_numpy(array)
+    return found.view(torch.bfloat16) if found.dtype == torch.uint16 else found
 
 
 @needs_jax

@@ -9,7 +9,7 @@ import pytest
 import tvm
 import tvm_ffi
 from check import A100, H200
-from repeated_builds import Builds, killed_at_any_time
+from repeated_builds import builds_of, killed_at_any_time
 from tuning_runs import MadeUpRunner, chosen
 from tvm import relax
 from zoo import softmax
@@ -290,15 +290,8 @@ def begun(tmp_path):
     """Starts a process that builds a model whenever it is asked to."""
     model = tmp_path / "model.json"
     model.write_text(tvm.ir.save_json(weighted()))
-    started = []
-
-    def start():
-        started.append(Builds(BUILD, model, tmp_path / "cache"))
-        return started[-1]
-
-    yield start
-    for builds in started:
-        builds.end()
+    with builds_of(BUILD, model, tmp_path / "cache") as start:
+        yield start
 
 
 @pytest.mark.slow

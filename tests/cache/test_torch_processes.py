@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from repeated_builds import Builds, killed_at_any_time
+from repeated_builds import builds_of, killed_at_any_time
 
 from tvm_stitch.dynamo import kept
 
@@ -45,15 +45,8 @@ def build():
 def begun(tmp_path, monkeypatch):
     """Starts a process that compiles a model whenever it is asked to."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
-    started = []
-
-    def start():
-        started.append(Builds(BUILD, tmp_path / "ours"))
-        return started[-1]
-
-    yield start
-    for builds in started:
-        builds.end()
+    with builds_of(BUILD, tmp_path / "ours") as start:
+        yield start
 
 
 def test_two_processes_at_once_are_right_and_the_next_converts_nothing(begun):

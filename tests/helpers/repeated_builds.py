@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 _COUNTED = """
@@ -83,6 +83,19 @@ class Builds:
     def _said(self) -> list[str]:
         assert self._process.stdout is not None
         return self._process.stdout.readline().split()
+
+
+@contextmanager
+def builds_of(text: str, *arguments: str | Path) -> Iterator[Callable[[], Builds]]:
+    """Starts processes that build, which end with the context."""
+    with ExitStack() as started:
+
+        def start() -> Builds:
+            builds = Builds(text, *arguments)
+            started.callback(builds.end)
+            return builds
+
+        yield start
 
 
 def killed_at_any_time(builds: Builds, caches: Iterable[Path]) -> list[int] | None:

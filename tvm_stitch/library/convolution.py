@@ -91,10 +91,9 @@ class Convolution:
 def decoded(numbers: Sequence[int]) -> Convolution:
     """The convolution of a call."""
     what, *flags, groups, rank = map(int, numbers[:9])
-    channels_last, bias, residual, relu, tf32, timed = map(bool, flags)
-    spatial = list(map(int, numbers[9:]))
-    strides, before, after, dilation = (tuple(spatial[n * rank : (n + 1) * rank]) for n in range(4))
+    channels_last, *others = map(bool, flags)
+    spatial = tuple(map(int, numbers[9:]))
+    strides, before, after, dilation = (spatial[n * rank : (n + 1) * rank] for n in range(4))
     return Convolution(
-        _WHAT[what], channels_last, groups, strides, before, after, dilation,
-        bias, residual, relu, tf32, timed,
-    )  # fmt: skip
+        _WHAT[what], channels_last, groups, strides, before, after, dilation, *others
+    )

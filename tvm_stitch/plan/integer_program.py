@@ -176,10 +176,9 @@ class IntegerProgram:
         with _failures_named():
             relaxed = self.program(deadline.seconds, is_relaxed=True)
             relaxed.run()
-            if relaxed.getModelStatus() == self.highspy.HighsModelStatus.kInfeasible:
-                return Found(infeasible=True)
-            if relaxed.getModelStatus() != self.highspy.HighsModelStatus.kOptimal:
-                return Found()
+            statuses, status = self.highspy.HighsModelStatus, relaxed.getModelStatus()
+            if status != statuses.kOptimal:
+                return Found(infeasible=status == statuses.kInfeasible)
             solution, bound = relaxed.getSolution(), relaxed.getInfo().objective_function_value
             if all(abs(value - round(value)) < FRACTION for value in solution.col_value):
                 return self._found(relaxed)
