@@ -315,6 +315,41 @@ def test_clusters_share_columns(threads, rows, batch, cluster, columns):
     )
 
 
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("unroll", (0, 4))
+@pytest.mark.parametrize("residence", ("shared", "nowhere"))
+@pytest.mark.parametrize(
+    "threads, rows, batch, cluster, columns",
+    (
+        (64, 4, 4, 1, 40),
+        (64, 2, 2, 1, 6),
+        (64, 2, 4, 2, 12),
+        (64, 1, 4, 4, 8),
+        (64, 8, 1, 8, 33),
+    ),
+)
+@pytest.mark.parametrize("extent", (100, 1027))
+def test_adjacent_columns_that_wait_in_no_registers(
+    extent, threads, rows, batch, cluster, columns, residence, unroll
+):
+    """Some steps of all of a thread's columns at a time, of which none need be whole."""
+    case = standardised("float32", 2, extent, columns)
+    steps = -(-extent // (threads * cluster))
+    shared = Panel(threads, rows, 1, steps, residence, recompute=True, unroll=unroll)
+    check_scheduled(case, replace(shared, batch=batch, adjacent=batch > 1, cluster=cluster))
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("batch, cluster", ((1, 1), (4, 1), (1, 2), (4, 4)))
+def test_columns_read_twice_are_read_back_from_their_end(batch, cluster):
+    """Maximum and sum in one pass, and what was read last is read first again."""
+    case = softmax_of_columns("float32", 2, 1027, 40)
+    steps = -(-1027 // (64 * cluster))
+    read = Panel(64, 4, 1, steps, "nowhere", recompute=True, online=True, unroll=4, batch=batch)
+    mapping = replace(read, adjacent=batch > 1, cluster=cluster)
+    check_scheduled(case, mapping)
+
+
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype, width", (("float32", 4), ("float16", 8), ("bfloat16", 8)))
 @pytest.mark.parametrize("make", (mean_of_columns, standardised))

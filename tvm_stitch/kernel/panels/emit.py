@@ -13,12 +13,14 @@ from copy import copy
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.emit import Part, emit_rows
-from tvm_stitch.stages.stage import Expr, Var, constant, dtype_of
+from tvm_stitch.kernel.rows.emit import Part, emit_rows, go_through_phase
+from tvm_stitch.kernel.rows.global_access import Element
+from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 
@@ -61,8 +63,9 @@ class AdjacentPart(Part):
         self, program: Program, mapping: Mapping, place: Place, position: PanelPosition
     ) -> None:
         super().__init__(program, mapping, place, position)
-        self.number, self.tiles = 0, dict[str, Var]()
+        self.tiles = dict[str, Var]()
         self.opened: dict[int, Expr] = {}  # the barriers of all rows, which the first opens
+        self.first_step: Expr = int64(0)  # of those whose outputs are gathered now
 
     def next_to(self, position: PanelPosition) -> AdjacentPart:
         """The row beside it."""
@@ -73,10 +76,20 @@ class AdjacentPart(Part):
         return other
 
     def begin(self) -> None:
-        """Make room for outputs as well: those of all rows are gathered there."""
-        for buffer in filter(self.program.is_full, self.program.outputs):
-            self.tile(f"{buffer.name}_out", dtype_of(buffer))
+        """Make room for outputs as well, where all steps are taken at once."""
+        if self.mapping.residence == "register":
+            for buffer in filter(self.program.is_full, self.program.outputs):
+                self.tile(_gathered(buffer), dtype_of(buffer))
         super().begin()
+
+    def begin_steps(self, phase: Phase, steps: Steps) -> None:
+        """Make room for what all rows have at these steps of the outputs."""
+        self.first_step = as_int64(steps.start)
+        if self.number:
+            return
+        for buffer in filter(self.program.is_full, phase.stores):
+            size, name = steps.count * self.mapping.batch, _gathered(buffer)
+            self.tiles[name] = self.writer.allocate(name, size, dtype_of(buffer))
 
     def _open_barriers(self) -> None:
         if not self.number:
@@ -95,6 +108,18 @@ class AdjacentPart(Part):
             self.tiles[name] = self.writer.allocate(name, each, dtype)
         return self.tiles[name]
 
+    def shared_tile(self, name: str, size: int, dtype: str) -> Var:
+        """Shared memory for all elements of a block's rows."""
+        if name not in self.tiles:
+            self.tiles[name] = super().shared_tile(name, size * self.mapping.batch, dtype)
+        return self.tiles[name]
+
+    def slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a thread keeps an element. In shared memory, neighbours have neighbouring ones."""
+        if self.mapping.residence == "register":
+            return self.own_slot(step, lane)
+        return self.own_slot(step, lane) * self.mapping.block_threads + self.place.thread
+
     def own_slot(self, step: Expr, lane: Expr) -> Expr:
         """Where a thread has an element in a tile of registers."""
         return step * self.mapping.batch + self.number + lane
@@ -106,30 +131,38 @@ class AdjacentPart(Part):
         for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
                 for buffer, tile in tiles.items():
-                    with self.writer.when(position.exists(step, steps.guard)):
-                        self._load_vector_of(buffer, tile, step, position)
+                    self.copy_in_rows(buffer, tile, step, steps.guard, self.own_slot)
 
-    def _load_vector_of(self, buffer: Var, tile: Var, step: Expr, position: Position) -> None:
+    def copy_in_rows(
+        self, buffer: Var, tile: Var, step: Expr, guard: Guard, element: Element
+    ) -> None:
+        """A vector of all rows into a tile, of the first row's elements and those behind it."""
+
         def move(writer: Writer, lane: Expr) -> None:
-            value = self.views[buffer][position.address(step, int64(0)) + lane]
-            writer.store(tile, step * self.mapping.batch + lane, value)
+            value = self.views[buffer][self.position.address(step, int64(0)) + lane]
+            writer.store(tile, element(step, int64(0)) + lane, value)
 
-        vector_copy(self.writer, dtype_of(buffer), self.mapping.batch, move)
+        with self.writer.when(self.position.exists(step, guard)):
+            vector_copy(self.writer, dtype_of(buffer), self.mapping.batch, move)
 
     def store_element(self, buffer: Var, step: Expr, value: Expr) -> None:
         """An element of an output; with the last row's, those of all rows go to memory."""
-        batch = self.mapping.batch
-        tile = self.tile(f"{buffer.name}_out", dtype_of(buffer))
-        self.writer.store(tile, self.own_slot(step, int64(0)), value)
+        batch, tile = self.mapping.batch, self.tiles[_gathered(buffer)]
+        gathered = step - self.first_step
+        self.writer.store(tile, self.own_slot(gathered, int64(0)), value)
         if self.number < batch - 1:
             return
         first = self.position.address(step, int64(0)) - self.number
 
         def move(writer: Writer, lane: Expr) -> None:
-            writer.store(self.views[buffer], first + lane, tile[step * batch + lane])
+            writer.store(self.views[buffer], first + lane, tile[gathered * batch + lane])
 
         with self.writer.when(self.position.row_exists):
             vector_copy(self.writer, dtype_of(buffer), batch, move)
+
+
+def _gathered(buffer: Var) -> str:
+    return f"{buffer.name}_out"
 
 
 def emit_panel(program: Program, mapping: Mapping, place: Place) -> Expr:
@@ -145,7 +178,7 @@ def emit_panel(program: Program, mapping: Mapping, place: Place) -> Expr:
     for part in parts:
         part.begin()
     for phase in first.phases.phases:
-        states = [part.go_through_phase(phase) for part in parts]
+        states = go_through_phase(parts, phase)
         if not phase.reductions:
             continue
         endings = [part.ending(state) for part, state in zip(parts, states, strict=True)]

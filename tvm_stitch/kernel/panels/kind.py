@@ -67,15 +67,17 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
 
 def _cluster(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     yield from cluster_size(problem, mapping)
-    if mapping.residence != "register" or mapping.online or mapping.any_length:
-        yield "blocks of a cluster keep what they share in registers"
+    if mapping.any_length:
+        yield "blocks of a cluster, of columns of any length"
 
 
 def _adjacent(program: Program, mapping: Panel) -> Iterator[str]:
     if adjacent_rows(program) % mapping.batch:
         yield f"columns that lie side by side by {mapping.batch}"
-    if mapping.residence != "register" or mapping.online or mapping.vector > 1:
-        yield "adjacent columns wait in registers, and are reduced in several passes"
+    if mapping.vector > 1:
+        yield "adjacent columns that lie in runs"
+    if mapping.online and mapping.residence != "nowhere":
+        yield "adjacent columns that wait are reduced in several passes"
 
 
 def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:

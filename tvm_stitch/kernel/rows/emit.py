@@ -10,7 +10,7 @@ the phase.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingOf
 from copy import copy
 from dataclasses import replace
@@ -86,6 +86,30 @@ def load_first(part: Part, count: Expr) -> dict[Var, Var]:
     return tiles
 
 
+def go_through_phase(parts: Sequence[Part], phase: Phase) -> list[PhaseState]:
+    """Write what is computed between two reductions, of a thread's rows that lie side by side."""
+    part = parts[0]
+    if part.mapping.residence == "register" and len(parts) > 1:
+        return [state for each in parts for state in go_through_phase([each], phase)]
+    states = [each.begin_phase(phase) for each in parts]
+    if not phase.stages:
+        return states
+    if phase.second_pass and phase.number and part.mapping.residence == "register":
+        part.load_of_phase(states[0])
+    if phase.copies:
+        groups = emit_async_copy.groups_of(part)
+        for group, all_steps in enumerate(groups):
+            emit_async_copy.wait(part, len(groups) - 1 - group)
+            if group == 0:
+                part.measure_from_first(states[0])
+            go_through(parts, states, all_steps)
+    else:
+        for each, state in zip(parts, states, strict=True):
+            each.measure_from_first(state)
+        go_through(parts, states, part.position.steps())
+    return states
+
+
 class Part(RowState):
     """One program on its way into TIR, for one row of a thread."""
 
@@ -124,16 +148,18 @@ class Part(RowState):
                 tile = self.tile(f"{buffer.name}_kept", dtype_of(buffer))
             else:
                 size = each * mapping.block_threads
-                tile = self.writer.allocate(
-                    f"{buffer.name}_kept", size, dtype_of(buffer), "shared.dyn"
-                )
+                tile = self.shared_tile(f"{buffer.name}_kept", size, dtype_of(buffer))
             self.kept[buffer] = tile
+
+    def shared_tile(self, name: str, size: int, dtype: str) -> Var:
+        """Shared memory for all elements of a block."""
+        return self.writer.allocate(name, size, dtype, "shared.dyn")
 
     # Phases
 
     def emit_phase(self, phase: Phase) -> PhaseState:
         """Write what is computed between two reductions, and the one that ends it."""
-        state = self.go_through_phase(phase)
+        (state,) = go_through_phase([self], phase)
         if state.accumulators:
             results = reduction.finish(self.writer, [self.ending(state)], self.mapping)
             self.end_phase(results[0])
@@ -142,24 +168,11 @@ class Part(RowState):
             scan.accumulate(self.writer, stage, tile, self.mapping, self.position, carry)
         return state
 
-    def go_through_phase(self, phase: Phase) -> PhaseState:
-        """Write what is computed between two reductions."""
-        state = self.begin_phase(phase)
-        if not phase.stages:
-            return state
-        if phase.second_pass and phase.number and self.mapping.residence == "register":
-            self._load_of_phase(state)
-        if phase.copies:
-            groups = emit_async_copy.groups_of(self)
-            for group, all_steps in enumerate(groups):
-                emit_async_copy.wait(self, len(groups) - 1 - group)
-                if group == 0:
-                    self._measure_from_first(state)
-                go_through(self, state, all_steps)
-        else:
-            self._measure_from_first(state)
-            go_through(self, state, self.position.steps())
-        return state
+    def load_of_phase(self, state: PhaseState) -> None:
+        """Inputs that a later phase is the first to need, where it goes over them twice."""
+        tiles = self._tiles_of(state.phase, "in")
+        state.loaded |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
+        self.load_row(tiles, self.position)
 
     def begin_phase(self, phase: Phase) -> PhaseState:
         """Write what does not depend on the column, and begin the phase's sums."""
@@ -192,7 +205,7 @@ class Part(RowState):
         for output, value in results.items():
             self._store_row(output, value)
 
-    def _measure_from_first(self, state: PhaseState) -> None:
+    def measure_from_first(self, state: PhaseState) -> None:
         """A thread's first value of each sum stands for the sum, where squares ask for its mean."""
         squares = self.program.variance_of
         totals = {total for total in squares.values() if total in state.accumulators}
@@ -250,12 +263,6 @@ class Part(RowState):
                 self.writer.store(tile, element, self.next_row.tiles[buffer][element])
         with self.writer.when(self.next_row.exists):
             self.load_row(self.next_row.tiles, self.next_row.position)
-
-    def _load_of_phase(self, state: PhaseState) -> None:
-        """Inputs that a later phase is the first to need, where it goes over them twice."""
-        tiles = self._tiles_of(state.phase, "in")
-        state.loaded |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
-        self.load_row(tiles, self.position)
 
     def _tiles_of(self, phase: Phase, name: str) -> dict[Var, Var]:
         """Registers for the inputs that a phase loads."""

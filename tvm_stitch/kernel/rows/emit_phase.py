@@ -3,12 +3,13 @@
 In: a Part, the state of a Phase and the thread's steps. Writes a Step for each.
 Where a row waits in registers, all of its loads have been issued; elsewhere those of some steps are
 issued together. Sums that are measured against a maximum need it first: what is at hand is gone
-through again, once the largest of it is known.
+through again, once the largest of it is known. A row that waits nowhere is read in turns from its
+beginning and from its end: what was read last is what the L2 still holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,14 +27,19 @@ from tvm_stitch.stages.symbolic_analyzer import int64
 BYTES_IN_FLIGHT = 64
 
 
-def go_through(part: RowState, state: PhaseState, steps: list[Steps]) -> None:
-    """Write a thread's steps."""
+def go_through(
+    parts: Sequence[RowState], states: Sequence[PhaseState], steps: list[Steps]
+) -> None:
+    """Write a thread's steps, which are those of all its rows that lie side by side."""
+    part = parts[0]
     if part.mapping.residence == "register":
-        _passes(part, state, partial(_registers, part, state, steps))
+        for part, state in zip(parts, states, strict=True):
+            _passes(part, state, partial(_registers, part, state, steps))
         return
-    for alike in steps:
+    backwards = part.mapping.residence == "nowhere" and states[0].phase.number % 2 > 0
+    for alike in reversed(steps) if backwards else steps:
         with part.writer.when(part.position.works):
-            _batches(part, state, alike)
+            _batches(parts, states, alike, backwards)
 
 
 def second_pass(part: RowState, state: PhaseState) -> None:
@@ -73,49 +79,69 @@ def _registers(
             Step(part, state, stages, step, alike.guard, second_pass).emit()
 
 
-def _batches(part: RowState, state: PhaseState, steps: Steps) -> None:
+def _batches(
+    parts: Sequence[RowState], states: Sequence[PhaseState], steps: Steps, backwards: bool
+) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
-    first = part.loads_of(state.phase)
-    each = part.mapping.vector * sum(element_bytes(buffer) for buffer in first)
+    part = parts[0]
+    first = part.loads_of(states[0].phase)
+    each = part.mapping.access * sum(element_bytes(buffer) for buffer in first)
     batch = part.mapping.unroll or max(1, BYTES_IN_FLIGHT // max(each, ACCESS_BYTES))
     batch = min(steps.count, batch) if isinstance(steps.count, int) else batch
     many, rest = steps.count // batch, steps.count % batch
-    with part.writer.serial(many, "batch") as number:
-        start = steps.start + number * batch
-        _batch(part, state, first, replace(steps, start=start, count=batch))
-    done = steps.start + many * batch
-    if not isinstance(rest, int):
-        with part.writer.serial(rest, "last") as number:
-            _batch(part, state, first, replace(steps, start=done + number, count=1))
-    elif rest:
-        _batch(part, state, first, replace(steps, start=int64(done), count=rest))
+
+    def whole() -> None:
+        with part.writer.serial(many, "batch") as number:
+            number = many - 1 - number if backwards else number
+            start = steps.start + number * batch
+            _batch(parts, states, first, replace(steps, start=start, count=batch))
+
+    def last() -> None:
+        done = steps.start + many * batch
+        if not isinstance(rest, int):
+            with part.writer.serial(rest, "last") as number:
+                _batch(parts, states, first, replace(steps, start=done + number, count=1))
+        elif rest:
+            _batch(parts, states, first, replace(steps, start=int64(done), count=rest))
+
+    for some in (last, whole) if backwards else (whole, last):
+        some()
 
 
-def _batch(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Steps) -> None:
-    writer, vector = part.writer, part.mapping.vector
+def _batch(
+    parts: Sequence[RowState], states: Sequence[PhaseState], first: tuple[Var, ...], steps: Steps
+) -> None:
+    writer, access = parts[0].writer, parts[0].mapping.access
     tiles = {
-        buffer: writer.allocate(f"{buffer.name}_in", vector * steps.count, dtype_of(buffer))
+        buffer: writer.allocate(f"{buffer.name}_in", access * steps.count, dtype_of(buffer))
         for buffer in first
     }
 
-    def slots(number: Expr) -> Element:
-        return lambda _, lane: number * vector + lane
+    def slots(number: Expr, row: int) -> Element:
+        return lambda _, lane: number * access + row + lane
 
-    vectors = _load_vectors(part, state.phase.stages, steps)
+    for part, state in zip(parts, states, strict=True):
+        part.begin_steps(state.phase, steps)
+    vectors = _load_vectors(parts[0], states[0].phase.stages, steps)
+    with writer.unrolled(steps.count, "load") as number:
+        for buffer, tile in tiles.items():
+            step = steps.start + number
+            parts[0].copy_in_rows(buffer, tile, step, steps.guard, slots(number, 0))
 
-    def through(stages: tuple[Stage, ...], second_pass: bool) -> None:
+    def through(
+        part: RowState, state: PhaseState, stages: tuple[Stage, ...], second_pass: bool
+    ) -> None:
         with writer.unrolled(steps.count, "step") as number:
-            loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
+            element = slots(number, part.number)
+            loaded = {buffer: (tile, element) for buffer, tile in tiles.items()}
             own: Fragments = {}
             for load, tile in vectors:
                 own |= part.fragments_of(load, tile, lambda _step: number)
             of_step = replace(state, loaded=loaded, vectors=own)
             Step(part, of_step, stages, steps.start + number, steps.guard, second_pass).emit()
 
-    with writer.unrolled(steps.count, "load") as number:
-        for buffer, tile in tiles.items():
-            part.copy_in(buffer, tile, steps.start + number, steps.guard, slots(number))
-    _passes(part, state, through)
+    for part, state in zip(parts, states, strict=True):
+        _passes(part, state, partial(through, part, state))
 
 
 def _load_vectors(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tvm_stitch.kernel.analysis.addressing import AddressKey
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.codegen.reduction import Accumulator
-from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
@@ -64,6 +64,17 @@ class RowState(Access):
         self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
         self.vectors: Fragments = {}  # vectors along the columns loaded then
         self.carries: dict[Var, Var] = {}  # of each scan, what earlier chunks of the row came to
+
+    number = 0  # among the rows that a thread has side by side
+
+    def begin_steps(self, phase: Phase, steps: Steps) -> None:
+        """Make room for what some steps gather of all rows; nothing, where there is one."""
+
+    def copy_in_rows(
+        self, buffer: Var, tile: Var, step: Expr, guard: Guard, element: Element
+    ) -> None:
+        """A vector of an input into a tile, or one of all rows that lie side by side."""
+        self.copy_in(buffer, tile, step, guard, element)
 
     def loads_of(self, phase: Phase) -> tuple[Var, ...]:
         """The inputs that come through registers, a thread's share of the row at once."""
