@@ -16,6 +16,7 @@ import tvm
 from tvm import tirx
 from tvm.s_tir import dlight
 
+from bench.calibration.panels import panel_program, panel_schedules
 from bench.systems.tvm import fusion_passes
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.device import Device, device_of
@@ -53,6 +54,7 @@ def variants(module: tvm.IRModule, target: tvm.target.Target, each: int) -> list
     found: list[Variant] = []
     for name, func, schedule in _stitched(module, target):
         found.extend(_by_schedules(name, func, schedule, device, each))
+        found.extend(_as_panels(name, func, device, each))
     # TVM's own layer norm knows no bfloat16.
     with contextlib.suppress(tvm.error.InternalError):
         found.extend(_defaults(module, target))
@@ -94,6 +96,19 @@ def _by_schedules(
         if check_kernel(kernel, device) is None:
             made += 1
             yield Variant(name, other, number == 0, programs, stages, kernel)
+
+
+def _as_panels(name: str, func: tirx.PrimFunc, device: Device, each: int) -> Iterator[Variant]:
+    """The same function in panels, whatever is chosen: so many of those that there are."""
+    program = panel_program(func)
+    if program is None or not _static((program,)):
+        return
+    schedules = list(panel_schedules(program, device))
+    random.Random(name).shuffle(schedules)
+    for schedule in schedules[:each]:
+        kernel = emit(func, (program,), schedule)
+        if check_kernel(kernel, device) is None:
+            yield Variant(name, schedule, False, (program,), program.stages, kernel)
 
 
 def _static(programs: tuple[Program, ...]) -> bool:

@@ -29,24 +29,39 @@ def make_programs(
     schemes: Sequence[str] = SCHEMES,
     limits: Limits = MappingProxyType({}),
 ) -> tuple[Program, ...] | Refused:
+    """What mostly is the best of the ways that there are."""
+    ways = ways_of(stages, outputs, schemes, limits)
+    return ways if isinstance(ways, Refused) else ways[0]
+
+
+def ways_of(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    schemes: Sequence[str] = SCHEMES,
+    limits: Limits = MappingProxyType({}),
+) -> list[tuple[Program, ...]] | Refused:
     """One program if the stages share a space and data, else one for each unrelated part.
 
     Where neither is possible, or memory would be read in short pieces or by few blocks only, the
     programs follow each other in rounds, if the global scheme may be used, of what a transpose has
-    read as it lies. Small products are as wide and deep as the `limits` of their symbols allow.
+    read as it lies; those without rounds come second then. Small products are as wide and deep as
+    the `limits` of their symbols allow.
     """
     if limits:
         stages = widened(stages, outputs, limits) or stages
     found = _side_by_side(stages, outputs)
+    alone = found if isinstance(found, Refused) else [found]
     if "global" not in schemes:
-        return found
+        return alone
     if not isinstance(found, Refused) and not any(map(wants_rounds, found)):
-        return found
+        return alone
     turned = in_source_order(stages, outputs)
     in_rounds = turned if isinstance(turned, Refused) else make_rounds(turned, outputs)
     if isinstance(in_rounds, Refused) or not all(map(_is_taken, in_rounds)):
         in_rounds = make_rounds(stages, outputs)
-    return found if isinstance(in_rounds, Refused) else in_rounds
+    if isinstance(in_rounds, Refused):
+        return alone
+    return [in_rounds] if isinstance(alone, Refused) else [in_rounds, *alone]
 
 
 def wants_rounds(program: Program, at: Extents | None = None) -> bool:

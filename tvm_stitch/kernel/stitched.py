@@ -36,7 +36,9 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
-from tvm_stitch.kernel.partition import make_programs, wants_rounds
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.panels.kind import PANEL
+from tvm_stitch.kernel.partition import make_programs, wants_rounds, ways_of
 from tvm_stitch.stages.bfloat16_constants import folded
 from tvm_stitch.stages.extents import Extents, is_open
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
@@ -186,23 +188,25 @@ def stitched_kernel(
 ) -> StitchedKernel | Refused:
     """The programs that stages make, by the schedule that suits them; or why there is none.
 
-    Whether rounds are better than rows that are read again depends on sizes: where only run time
-    knows these, on what is stated of them. There are rounds where kernels of known sizes have them.
+    Whether rounds are better than panels that a cluster keeps, or that are read again, the cost
+    model says; of rows that are read again it depends on sizes: where only run time knows these, on
+    what is stated of them. There are rounds where kernels of known sizes have them.
     """
-    programs = make_programs(stages, outputs, schemes)
-    if isinstance(programs, Refused):
-        return _of_bounded_products(stages, outputs, device, bounds, schemes) or programs
-    found = _of_programs(programs, device, bounds, schemes)
-    if not any(program.round and constant(program.space.size) is None for program in programs):
+    ways = ways_of(stages, outputs, schemes)
+    if isinstance(ways, Refused):
+        return _of_bounded_products(stages, outputs, device, bounds, schemes) or ways
+    first, *others = ways
+    found = _of_programs(first, device, bounds, schemes)
+    is_symbolic = any(constant(program.space.size) is None for program in first)
+    if not others or not (is_symbolic or any(kind_of(each) is PANEL for each in others[0])):
         return found
     without = tuple(scheme for scheme in schemes if scheme != "global")
-    others = make_programs(stages, outputs, without)
-    other = others if isinstance(others, Refused) else _of_programs(others, device, bounds, without)
-    ways = [way for way in (found, other) if not isinstance(way, Refused)]
-    if len(ways) > 1 and bounds.points:
+    other = _of_programs(others[0], device, bounds, without)
+    kernels = [each for each in (found, other) if not isinstance(each, Refused)]
+    if len(kernels) > 1 and is_symbolic and bounds.points:
         at = bounds.representative
-        return ways[not any(wants_rounds(program, at) for program in ways[1].programs)]
-    return min(ways, key=lambda way: way.cost_us) if ways else found
+        return kernels[not any(wants_rounds(program, at) for program in kernels[1].programs)]
+    return min(kernels, key=lambda kernel: kernel.cost_us) if kernels else found
 
 
 def _of_bounded_products(

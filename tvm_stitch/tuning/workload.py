@@ -20,7 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import parsed
-from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.build import kernel_of, read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, context_of, problem_of
 from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.emit import workspaces
@@ -217,6 +217,9 @@ def workload_of(
     programs = read_programs(function)
     if isinstance(programs, Refused):
         return programs
+    if any(program.round for program in programs):  # panels may be the better way
+        kernel = kernel_of(function, device, bounds)
+        programs = kernel.programs if isinstance(kernel, StitchedKernel) else programs
     sizes = [e for program in programs for e in (program.space.rows, program.space.columns)]
     return StitchedWorkload(
         function=function,
