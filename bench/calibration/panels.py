@@ -42,7 +42,7 @@ def panel_program(func: tirx.PrimFunc) -> Program | None:
 
 def panel_schedules(program: Program, device: Device) -> Iterator[Schedule]:
     """Those that are legal."""
-    columns = constant(program.space.columns) or 0
+    columns, total = (constant(each) or 0 for each in (program.space.columns, program.space.rows))
     adjacent = adjacent_rows(program)
     for width, block, cluster, (residence, unroll) in itertools.product(
         WIDTHS, BLOCKS, CLUSTERS, WAITING
@@ -55,6 +55,9 @@ def panel_schedules(program: Program, device: Device) -> Iterator[Schedule]:
         mapping = replace(mapping, unroll=unroll, cluster=cluster)
         mapping = replace(mapping, batch=adjacent, adjacent=adjacent > 1)
         mapping = replace(mapping, steps=steps_of(mapping, columns))
+        blocks = -(-total // mapping.block_rows) * cluster
+        if blocks < device.multiprocessors // 2 and cluster < CLUSTERS[-1]:
+            continue
         if residence == "register" and mapping.steps > MOST_STEPS:
             continue
         if residence == "nowhere" and in_one_pass(program) is not None:
