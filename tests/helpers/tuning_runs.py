@@ -48,6 +48,12 @@ def softmax_over_rows(rows=6200, columns=33):
     return x, topi.divide(exps, topi.sum(exps, axis=0, keepdims=True))
 
 
+def softmax_over_column_sums(rows=6200, columns=512):
+    """The tensors of a softmax along rows, and what its column sums divide."""
+    x, softmax = softmax_of(rows, columns)
+    return x, topi.divide(softmax, topi.sum(softmax, axis=0, keepdims=True))
+
+
 def running_sums(rows=40, columns=70000):
     """The tensors of running sums along rows that no block keeps."""
     x = te.placeholder((rows, columns), "float32", "x")
@@ -84,6 +90,7 @@ KINDS = {
     "panels": softmax_of_columns,
     "side by side": side_by_side,
     "rounds": softmax_over_rows,
+    "rounds of rows that are reduced": softmax_over_column_sums,
 }
 
 

@@ -81,7 +81,7 @@ def test_a_depth_that_threads_share_is_a_feature():
 
 
 @pytest.mark.spread(2)
-@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("side by side", "rounds")])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "side by side" and "rounds" not in k])
 def test_whatever_is_proposed_and_legal_is_one_of_them(kind):
     """Choosing and searching know the same mappings: chosen is the first that is legal."""
     found = workload(*KINDS[kind]())
@@ -187,6 +187,20 @@ def test_parts_in_rounds_share_blocks_that_are_all_resident():
     segments = {point.schedule.parts[0] for point in space}
     for name in ("threads", "rows", "batch"):
         assert len({getattr(segment, name) for segment in segments}) > 2, name
+
+
+def test_rows_that_are_reduced_in_rounds_stay_whole():
+    """Pieces of a softmax, each by its own maximum and sum, look right behind its column sums."""
+    found = workload(*KINDS["rounds of rows that are reduced"]())
+    first = found.programs[0]
+    assert first.row_reductions and len(found.programs) == 3
+    parts = {point.schedule.parts[0] for point in space_of(found)}
+    assert all(part.reach >= 512 for part in parts)
+    assert len({part.block_threads for part in parts}) > 2 < len({p.steps for p in parts})
+    schedule = chosen(found)
+    own = replace(schedule.parts[0], threads=schedule.parts[0].threads // 2)
+    refused = legal(found.programs, replace(schedule, parts=(own, *schedule.parts[1:])), DEVICE)
+    assert refused is not None and "cannot be split over blocks" in refused.reason
 
 
 @pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")

@@ -32,6 +32,7 @@ from tvm_stitch.kernel.cooperative.rounds import CROSSING
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.rows.choose import steps_of
 from tvm_stitch.kernel.rows.vector_width import vector_width, vectors_of_rows
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
@@ -147,8 +148,8 @@ def _whole_rows(columns: int, vector: int, rows: int) -> RowSegment:
     vectors, least = -(-columns // vector), ROUND_THREADS // power_of_two(rows)
     threads = max(power_of_two(-(-vectors // VECTORS)), min(least, power_of_two(vectors)))
     threads = min(ROUND_THREADS, threads)
-    steps = -(-columns // (threads * vector))
-    return RowSegment(threads, ROUND_THREADS // threads, vector, steps)
+    mapping = RowSegment(threads, ROUND_THREADS // threads, vector, 1)
+    return replace(mapping, steps=steps_of(mapping, columns))
 
 
 def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
@@ -176,10 +177,14 @@ def _with_fields(mapping: Any, **changes: int) -> Mapping:
     return changed
 
 
-def segment_of_threads(_program: Program, mapping: RowSegment, threads: int) -> RowSegment:
-    """The mapping in blocks of so many threads."""
+def segment_of_threads(program: Program, mapping: RowSegment, threads: int) -> RowSegment:
+    """The mapping in blocks of so many threads; rows that are reduced stay whole."""
     rows = min(mapping.rows, threads)
-    return replace(mapping, threads=threads // rows, rows=rows)
+    mapping = replace(mapping, threads=threads // rows, rows=rows)
+    if program.row_reductions:
+        columns, _ = _vectors(program)
+        mapping = replace(mapping, steps=steps_of(mapping, columns))
+    return mapping
 
 
 def _alike(parts: Parts) -> Parts:

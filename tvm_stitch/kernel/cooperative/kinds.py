@@ -29,6 +29,8 @@ from tvm_stitch.kernel.rows.legal import held_elements, misaligned, no_elements,
 from tvm_stitch.stages.stage import Expr
 from tvm_stitch.stages.symbolic_analyzer import int64
 
+_SPLIT = "a row that is reduced cannot be split over blocks"
+
 
 def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[str]:
     program, device = problem.program, problem.device
@@ -44,7 +46,7 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
         yield "pieces of rows whose number only run time knows"
     yield from misaligned(problem, mapping)
     if mapping.split and program.row_reductions:
-        yield "a row that is reduced cannot be split over blocks"
+        yield _SPLIT
     if not mapping.split:
         yield from uncovered(problem, mapping)
     yield from held_elements(problem, mapping)
@@ -58,8 +60,11 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
 
 
 def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator[str]:
-    if problem.program.row_reductions and mapping.threads & (mapping.threads - 1):
-        yield f"{mapping.threads} threads reduce a row, which are no power of two"
+    if problem.program.row_reductions:
+        if mapping.threads & (mapping.threads - 1):
+            yield f"{mapping.threads} threads reduce a row, which are no power of two"
+        if mapping.reach < problem.columns:
+            yield _SPLIT
     yield from misaligned(problem, mapping)
     yield from held_elements(problem, mapping)
 

@@ -27,9 +27,7 @@ from tvm_stitch.stages.symbolic_analyzer import int64
 BYTES_IN_FLIGHT = 64
 
 
-def go_through(
-    parts: Sequence[RowState], states: Sequence[PhaseState], steps: list[Steps]
-) -> None:
+def go_through(parts: Sequence[RowState], states: Sequence[PhaseState], steps: list[Steps]) -> None:
     """Write a thread's steps, which are those of all its rows that lie side by side."""
     part = parts[0]
     if part.mapping.residence == "register":
