@@ -187,7 +187,7 @@ def _library_passes(
     attention = LibraryAttention(device_of(target), hear, missing)
     if missing:
         return [attention]
-    how = chosen.tf32_convolutions, chosen.measure
+    how = chosen.tf32_convolutions, chosen.timed_convolutions or chosen.measure
     return [attention, LibraryConvolutions(hear, *how)]
 
 

@@ -13,7 +13,15 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "greedy")
-_FLAGS = ("deterministic", "partition", "fast_math", "tf32_convolutions", "measure", "cuda_graph")
+_FLAGS = (
+    "deterministic",
+    "partition",
+    "fast_math",
+    "tf32_convolutions",
+    "timed_convolutions",
+    "measure",
+    "cuda_graph",
+)
 # Of each number: what it must be, and the least.
 _NUMBERS: dict[str, tuple[Any, int]] = {
     "time_limit_s": (Real, 0),
@@ -53,9 +61,11 @@ class Options:
     tf32_convolutions: let cuDNN round the factors of float32 convolutions to TF32 (10 bits of
         mantissa), which tensor cores multiply. Under PyTorch its own flag decides as well, which is
         on by default.
+    timed_convolutions: convolutions by cuDNN try up to eight of its engines in their first call and
+        keep the fastest, still a reproducible one. Under PyTorch `torch.backends.cudnn.benchmark`
+        asks for this as well.
     measure: time every region (equal ones once) on this machine's GPU, both as planned and as TVM
-        compiles it, and keep the faster. Takes seconds per region. Convolutions by cuDNN try some
-        engines in their first call and keep the fastest, still a reproducible one.
+        compiles it, and keep the faster. Takes seconds per region. Convolutions are timed, too.
     cuda_graph: capture launches in CUDA graphs in the first call and replay them afterwards (with
         TVM's RewriteCUDAGraph). This holds for launches whose arguments lie in memory that the
         module allocates, or are weights: parameters after the first `num_input`, an attribute of
@@ -87,6 +97,7 @@ class Options:
     largest_kernel: int = 256
     fast_math: bool = False
     tf32_convolutions: bool = False
+    timed_convolutions: bool = False
     measure: bool = False
     cuda_graph: bool = False
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)

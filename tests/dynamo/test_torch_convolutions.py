@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 
 from training_steps import trained  # noqa: E402
 
+from tvm_stitch import Options  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.dynamo.support import Libraries  # noqa: E402
@@ -275,6 +276,15 @@ def test_attention_of_channels_and_of_places_asks_no_library(model, layout):
     report, launched = compiled(model().eval().bfloat16(), x)
     assert not report.left and not any(part.failure for part in report.parts)
     assert all("stitched" in name for name in launched) and len(launched) <= 3, launched
+
+
+@pytest.mark.parametrize("asked", (False, True))
+def test_pytorchs_flag_has_engines_timed(monkeypatch, asked):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", asked)
+    for own in (False, True):
+        options = Options(timed_convolutions=own)
+        settings = Settings(device=EXECUTOR, stitching=options)
+        assert GraphCompiler(settings).settings.stitching.timed_convolutions == (asked or own)
 
 
 def test_products_that_may_be_tf32_are_pytorchs_convolutions_ours(monkeypatch):

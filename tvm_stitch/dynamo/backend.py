@@ -55,7 +55,13 @@ from tvm_stitch.dynamo.rewrites.untraced.attention import (
 )
 from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
-from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of, with_tf32
+from tvm_stitch.dynamo.support import (
+    Libraries,
+    Support,
+    as_pytorch_convolves,
+    begin_libraries,
+    tensors_of,
+)
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import operator_name
@@ -115,7 +121,7 @@ class GraphCompiler:
     kernels: dict[Any, Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.settings = with_tf32(self.settings)
+        self.settings = as_pytorch_convolves(self.settings)
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
         self._machines = Machines(self.settings, self._is_for_gpu)

@@ -76,11 +76,15 @@ def convolves_by_tf32() -> bool:
     return _says(torch._C._get_cudnn_allow_tf32, True)
 
 
-def with_tf32(settings: Settings) -> Settings:
-    """The settings with TF32 for what PyTorch's flags allow it for."""
-    if not convolves_by_tf32():
-        return settings
-    return replace(settings, stitching=replace(settings.stitching, tf32_convolutions=True))
+def as_pytorch_convolves(settings: Settings) -> Settings:
+    """The settings with what PyTorch's flags ask of cuDNN: TF32, engines by the clock."""
+    own = settings.stitching
+    own = replace(
+        own,
+        tf32_convolutions=own.tf32_convolutions or convolves_by_tf32(),
+        timed_convolutions=own.timed_convolutions or torch.backends.cudnn.benchmark,
+    )
+    return replace(settings, stitching=own)
 
 
 def begin_libraries(settings: Settings) -> None:
