@@ -6,6 +6,7 @@ In: a fused PrimFunc, a Device. Out: its Programs without barriers of the grid, 
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
 from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Panel
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -28,6 +30,7 @@ from tvm_stitch.stages.stage import Refused, constant
 
 BLOCKS = (128, 256, 512, 1024)
 WAITING = (("register", 0), ("shared", 0), ("shared", 4), ("nowhere", 4), ("nowhere", 8))
+MUCH_WORSE = 1.7  # as often as the best, by the model
 MOST_STEPS = 64  # of a column in registers: more take the CUDA compiler long
 
 
@@ -40,12 +43,22 @@ def panel_program(func: tirx.PrimFunc) -> Program | None:
     return programs[0]
 
 
-def panel_schedules(program: Program, device: Device) -> Iterator[Schedule]:
-    """Those that are legal."""
+def panel_schedules(program: Program, device: Device, each: int, seed: str) -> list[Schedule]:
+    """So many: half of them those that the model likes best, the others not much worse by it."""
+    costs = {found: predicted_us((program,), found, device) for found in _legal(program, device)}
+    ranked = sorted(costs, key=costs.__getitem__)
+    best, others = ranked[: each // 2], ranked[each // 2 :]
+    others = [found for found in others if costs[found] < MUCH_WORSE * costs[ranked[0]]]
+    random.Random(seed).shuffle(others)
+    return [*best, *others][:each]
+
+
+def _legal(program: Program, device: Device) -> Iterator[Schedule]:
     columns, total = (constant(each) or 0 for each in (program.space.columns, program.space.rows))
     adjacent = adjacent_rows(program)
-    for width, block, cluster, (residence, unroll) in itertools.product(
-        WIDTHS, BLOCKS, CLUSTERS, WAITING
+    vectors = [n for n in (1, 2, 4, 8) if n <= adjacent]
+    for width, block, cluster, (residence, unroll), adjacent in itertools.product(
+        WIDTHS, BLOCKS, CLUSTERS, WAITING, vectors
     ):
         rows = rows_of(program, width) // adjacent
         if not rows or block % rows:

@@ -103,9 +103,7 @@ def _as_panels(name: str, func: tirx.PrimFunc, device: Device, each: int) -> Ite
     program = panel_program(func)
     if program is None or not _static((program,)):
         return
-    schedules = list(panel_schedules(program, device))
-    random.Random(name).shuffle(schedules)
-    for schedule in schedules[:each]:
+    for schedule in panel_schedules(program, device, each, name):
         kernel = emit(func, (program,), schedule)
         if check_kernel(kernel, device) is None:
             yield Variant(name, schedule, False, (program,), program.stages, kernel)

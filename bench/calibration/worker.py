@@ -111,7 +111,8 @@ class GraphRun:
         calls: dict[str, Call] = {}
         for number, variant in chunk.items():
             self._phase("running", number)
-            key = f"{variant.function} {variant.schedule is None}"
+            params = len(variant.kernel.params)  # those in rounds have workspaces
+            key = f"{variant.function} {variant.schedule is None} {params}"
             if key not in arguments:
                 arguments[key] = [_tensor(p, variant.kernel) for p in variant.kernel.params]
             call = _call(compiled[number], arguments[key])

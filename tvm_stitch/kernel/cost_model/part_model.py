@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from math import log2
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES, PhaseProfile, Profile
@@ -138,7 +139,22 @@ class Demand:
         # 89 million of deformable attention took 424 to 505 us, where rows were places.
         if mapping.threads == 1 or not self.profile.reduces:
             each += self.device.lanes * sum(phase.uncoalesced for phase in self.phases)
-        return each * covered
+        return each * covered + self.exchanges
+
+    @cached_property
+    def exchanges(self) -> float:
+        """By which the threads of a row tell each other what they found, in plain operations."""
+        timing, mapping = self.timing, self.mapping
+        within = min(mapping.threads, mapping.warp_threads)
+        steps = log2(within)
+        others = mapping.threads // within * mapping.cluster
+        if others > 1:
+            steps += log2(min(others, mapping.warp_threads))
+        each = timing.shuffle * steps + 2 * timing.access * (others > 1)
+        if mapping.cluster > 1:
+            each += timing.send * mapping.cluster / within
+        threads = mapping.block_threads * mapping.batch * self.blocks * self.iterations
+        return each * threads * self.profile.reductions
 
     @cached_property
     def specials(self) -> float:
