@@ -35,6 +35,8 @@ BYTES_IN_FLIGHT = 64
 # Where rows are written as well, stores fill the gaps and more loads are in their way: softmax of
 # 750000 x 32 float32 takes 46.9 us with 16 bytes a thread, 47.1 with two rows, 48.4 with four.
 WRITTEN_BYTES_IN_FLIGHT = 16
+# And less where these bytes come element by element, several loads for what a vector is one for.
+SCALAR_BYTES_IN_FLIGHT, WRITTEN_SCALAR_BYTES_IN_FLIGHT = 16, 8
 # Left alone, the CUDA compiler saves registers by moving loads behind the work on earlier ones: of
 # four rows, only three are on their way before the first reduction. Told that so many threads are
 # enough on a multiprocessor, it issues all loads first (53 registers instead of 32).
@@ -114,7 +116,10 @@ def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int
     """How many rows a thread of a short one should have, for enough loads to be in flight."""
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     batch = mapping.batch
-    wanted = WRITTEN_BYTES_IN_FLIGHT if _writes_rows(program) else BYTES_IN_FLIGHT
+    wanted = WRITTEN_BYTES_IN_FLIGHT if writes_rows(program) else BYTES_IN_FLIGHT
+    if mapping.vector == 1 and mapping.threads > 1 and program.space.whole:
+        written = WRITTEN_SCALAR_BYTES_IN_FLIGHT
+        wanted = written if writes_rows(program) else SCALAR_BYTES_IN_FLIGHT
     while batch * row_bytes < wanted and batch < MOST_IN_FLIGHT:
         if _leaves_idle(program, mapping, batch, device):
             break
@@ -138,7 +143,7 @@ def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
         return mapping
     rows, columns = program.rows_expected, constant(program.space.columns)
     places = device.multiprocessors * WAVE_THREADS
-    if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
+    if rows is None or columns is None or mapping.peeled or not writes_rows(program):
         return mapping
     loaded, batch = phases_of(program, mapping).first_bytes, WAVE_BATCHES[min(weights(program), 2)]
     each = WAVE_BYTES // batch // max(1, loaded)
@@ -182,5 +187,6 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
     return each if fits and each * needed.threads > RESIDENT_THREADS else 0
 
 
-def _writes_rows(program: Program) -> bool:
+def writes_rows(program: Program) -> bool:
+    """Whether there is an output for each row and column."""
     return any(map(program.is_full, program.outputs))

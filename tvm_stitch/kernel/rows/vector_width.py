@@ -14,6 +14,10 @@ from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import constant, element_bytes
 
+# Shorter rows are not worth to look for their first aligned element: softmax of 32768 x 197 float32
+# takes 15.8 us on an H200 in vectors, 15.0 without; of 20000 x 300 float16 9.6 and 9.2.
+PEELED_COLUMNS = 320
+
 
 def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
     """Vector width, and whether vectors must be peeled to aligned addresses."""
@@ -27,7 +31,7 @@ def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
     if is_aligned(program, vector):
         return vector, False
     exact = constant(space.columns)
-    if exact is not None and columns < vector * WARP:
+    if exact is not None and columns < max(vector * WARP, PEELED_COLUMNS):
         while exact % vector:
             vector //= 2
         return vector, False
