@@ -20,35 +20,36 @@ class Timing:
     The values are a least-squares fit to kernels measured on an H200 (bench/calibration).
     """
 
-    launch_us: float = 0.503  # what a kernel costs that moves next to nothing
-    block_us: float = 0.776  # a block's start and end
-    dram_latency_us: float = 0.165
-    l2_latency_us: float = 0.0486
-    dispatch_ns: float = 0.5  # handing a block to a multiprocessor
-    cluster_dispatch_ns: float = 1.91  # the same for a block of a cluster
-    serial: float = 1.72  # share of a step's loads of shared vectors that the next step waits for
-    shuffle_us: float = 0.00238  # one exchange between the lanes of a warp
-    barrier_us: float = 0.0164  # of a block
-    warp_us: float = 0.00442  # what every warp of the block adds to that
+    launch_us: float = 0.486  # what a kernel costs that moves next to nothing
+    block_us: float = 0.779  # a block's start and end
+    dram_latency_us: float = 0.169
+    l2_latency_us: float = 0.0748
+    dispatch_ns: float = 0.51  # handing a block to a multiprocessor
+    cluster_dispatch_ns: float = 1.99  # the same for a block of a cluster
+    narrow: float = 0.2  # by what memory is slower for half a line at a time
+    serial: float = 1.05  # share of a step's loads of shared vectors that the next step waits for
+    shuffle_us: float = 0.00608  # one exchange between the lanes of a warp
+    barrier_us: float = 0.0351  # of a block
+    warp_us: float = 0.00769  # what every warp of the block adds to that
     # Barrier of the whole grid. Measured on an H200, 1000 in a row: 132 blocks take 0.99 us, 264
     # 1.02, 528 1.25, 1056 2.2, nearly the same for 128 to 1024 threads a block.
     grid_us: float = 1.0
     grid_block_ns: float = 2.1  # what every block takes of that, where there are many
-    cluster_start_us: float = 2.18  # until all blocks of a cluster find room
+    cluster_start_us: float = 1.25  # until all blocks of a cluster find room
     # Blocks of a cluster tell each other a value. Fitted when they met at the cluster's barrier for
     # it; they wait for its bytes alone since (kernel/codegen/cluster_exchange), which is sooner.
-    cluster_us: float = 0.581
-    chain: float = 2.45  # cycles from one dependent operation of a thread to the next
-    issue: float = 0.931  # cycles of a lane for an operation
-    special: float = 0.593  # cycles of a special-function unit for a function
-    access: float = 2.63  # a memory access, in operations
-    shuffle: float = 6.5  # one exchange between the lanes of a warp, in operations
-    send: float = 92.8  # a value to another block of a cluster, in operations
-    step: float = 0.491  # a vector's addresses and guards, in operations
-    l2_bytes: float = 40.2  # bytes a cycle between a multiprocessor and the L2
-    in_flight: float = 53.2  # bytes of a thread's loads that are on their way at once
-    in_flight_later: float = 23.3  # the same where loads are not issued ahead of their use
-    overlap: float = 2.22  # how well unlike work overlaps: 1 not at all, large perfectly
+    cluster_us: float = 0.801
+    chain: float = 2.33  # cycles from one dependent operation of a thread to the next
+    issue: float = 0.921  # cycles of a lane for an operation
+    special: float = 0.574  # cycles of a special-function unit for a function
+    access: float = 3.07  # a memory access, in operations
+    shuffle: float = 4.0  # one exchange between the lanes of a warp, in operations
+    send: float = 90.0  # a value to another block of a cluster, in operations
+    step: float = 0.836  # a vector's addresses and guards, in operations
+    l2_bytes: float = 51.4  # bytes a cycle between a multiprocessor and the L2
+    in_flight: float = 51.2  # bytes of a thread's loads that are on their way at once
+    in_flight_later: float = 25.7  # the same where loads are not issued ahead of their use
+    overlap: float = 2.18  # how well unlike work overlaps: 1 not at all, large perfectly
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, devic
     read = sum(part.read_bytes for part in parts)
     dram = sum(part.dram_bytes for part in parts) - min(in_l2, read)
     terms = {
-        "dram_us": dram / device.bandwidth * 1e6,
+        "dram_us": dram / device.bandwidth * 1e6 * parts[0].narrowness,
         "l2_us": cycle * sum(part.l2_bytes for part in parts) / timing.l2_bytes,
         "issue_us": lane * timing.issue * sum(part.instructions for part in parts),
         "special_us": lane * timing.special * SPECIAL_RATE * sum(part.specials for part in parts),

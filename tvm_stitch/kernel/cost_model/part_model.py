@@ -12,7 +12,7 @@ from functools import cached_property
 from math import log2
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES, PhaseProfile, Profile
+from tvm_stitch.kernel.analysis.profile import LINE_BYTES, SECTOR_BYTES, PhaseProfile, Profile
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
@@ -110,6 +110,15 @@ class Demand:
         resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
         lost = max(0.0, 1 - self.device.l2_size / resident)
         return profile.least_bytes + lost * again
+
+    @cached_property
+    def narrowness(self) -> float:
+        """By what memory is slower for blocks that read less than a line of neighbours at once."""
+        mapping, items = self.mapping, [size for phase in self.phases for size in phase.reads]
+        if mapping.apart == 1 or not items:
+            return 1.0
+        neighbours = mapping.apart * mapping.access * min(items)
+        return 1.0 + self.timing.narrow * max(0.0, LINE_BYTES / neighbours - 1)
 
     @cached_property
     def l2_bytes(self) -> float:
