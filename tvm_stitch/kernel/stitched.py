@@ -41,6 +41,7 @@ from tvm_stitch.kernel.panels.kind import PANEL
 from tvm_stitch.kernel.partition import make_programs, wants_rounds, ways_of
 from tvm_stitch.stages.bfloat16_constants import folded
 from tvm_stitch.stages.extents import Extents, is_open
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
@@ -207,6 +208,20 @@ def stitched_kernel(
         at = bounds.representative
         return kernels[not any(wants_rounds(program, at) for program in kernels[1].programs)]
     return min(kernels, key=lambda kernel: kernel.cost_us) if kernels else found
+
+
+def programs_chosen(
+    func: tirx.PrimFunc, device: Device, bounds: Bounds
+) -> tuple[Program, ...] | Refused:
+    """Those of the kernel that a fused PrimFunc becomes, of the ways that there are."""
+    stages = read_stages(func)
+    if isinstance(stages, Refused):
+        return stages
+    outputs = outputs_of(func, stages)
+    kernel = stitched_kernel(stages, outputs, device, bounds, SCHEMES)
+    if isinstance(kernel, Refused) or kernel.limits:
+        return make_programs(stages, outputs)
+    return kernel.programs
 
 
 def _of_bounded_products(

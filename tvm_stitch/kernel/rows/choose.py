@@ -24,15 +24,10 @@ from tvm_stitch.kernel.ir.instructions import computes_in_branches
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows import async_copy, row_batching
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS, has_clusters, illegal_rows
-from tvm_stitch.kernel.rows.row_batching import (
-    batched,
-    rows_of_block,
-    single_wave,
-    writes_rows,
-)
+from tvm_stitch.kernel.rows.row_batching import batched, rows_of_block, single_wave
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
 from tvm_stitch.stages.stage import constant
 
@@ -43,12 +38,6 @@ KEPT_BYTES = 128
 # RMS norm 34.1 us (35.3), layer norm 34.4 (34.9), softmax 33.3 (33.5), cross entropy 22.4 (22.8).
 SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
 ROW_BYTES = 128  # threads of a row read at least this much side by side
-# But where these read element by element, as in short rows that begin anywhere, each has at least
-# so many, for a thread without any works as well, and fewer threads exchange less: softmax of
-# 262144 x 25 float16 takes 11.6 us on an H200 with 8 threads a row, 12.2 with 16 and 17.6 with 32,
-# of 131072 x 49 13.0, 10.9 and 12.7. If rows are only read, more: the mean of these takes 6.8 us
-# with 4 and 6.7 with 8, and 12.6 and 9.0 with 32.
-FEWEST_WRITTEN, FEWEST_READ = 3, 4
 # Of a chunk, where rows are, or may be, too long to wait in registers; what a thread keeps of it.
 # 8192 x 30000 float32 takes 503 us by chunks (a copy 462), 717 without the next on its way.
 CHUNK_COLUMNS, OPEN_CHUNK_COLUMNS, CHUNK_BYTES, WAITING_COLUMNS = 4096, 1024, 64, 1 << 14
@@ -300,8 +289,7 @@ def _row_mapping_in(
     most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
     narrowest = min(ROW_BYTES // (vector * item), WARP)
     if vector == 1 and program.space.whole:
-        fewest = FEWEST_WRITTEN if writes_rows(program) else FEWEST_READ
-        narrowest = max(1, min(power_of_two(own // fewest + 1) // 2, WARP))
+        narrowest = row_batching.threads_of_scalars(program, own)
     # Of windows, what is side by side are those of other threads.
     if reads_windows(program) or (threads == 1 and computes_in_branches(program)):
         narrowest, most = 1, threads
