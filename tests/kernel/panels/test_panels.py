@@ -60,6 +60,32 @@ def mean_of_columns(dtype: str, batch, extent: int, columns: int) -> Case:
     return graph(dtype, [shape_of(batch, extent, columns)], build, expected)
 
 
+def position_of_maximum(dtype: str, batch, extent: int, columns: int) -> Case:
+    """A maximum, and where it is."""
+
+    def build(emit, x):
+        return emit(op.max(x, -2)), emit(op.argmax(x, -2))
+
+    def expected(x):
+        return x.max(-2), x.argmax(-2)
+
+    return graph(dtype, [shape_of(batch, extent, columns)], build, expected)
+
+
+def softmax_gradient(dtype: str, batch, extent: int, columns: int) -> Case:
+    """Two tensors that are read once, and a sum of their product."""
+
+    def build(emit, y, dy):
+        product = emit(op.multiply(y, dy))
+        total = emit(op.sum(product, -2, keepdims=True))
+        return emit(op.subtract(product, emit(op.multiply(y, total))))
+
+    def expected(y, dy):
+        return y * dy - y * (y * dy).sum(-2, keepdims=True)
+
+    return graph(dtype, [shape_of(batch, extent, columns)] * 2, build, expected)
+
+
 MAKERS = (softmax_of_columns, mean_of_columns, standardised)
 
 
@@ -351,17 +377,31 @@ def test_columns_read_twice_are_read_back_from_their_end(batch, cluster):
 
 
 @pytest.mark.spread(2)
-@pytest.mark.parametrize("dtype, width", (("float32", 4), ("float16", 8), ("bfloat16", 8)))
+@pytest.mark.parametrize("dtype, width", (("float32", 2), ("float16", 4), ("bfloat16", 4)))
 @pytest.mark.parametrize("make", (mean_of_columns, standardised))
 def test_adjacent_columns(make, dtype, width):
-    """A thread reads and writes 16 bytes of neighbouring columns at once."""
-    case = make(dtype, 33, 40, 32 * width)
+    """A thread reads and writes 8 bytes of neighbouring columns at once."""
+    case = make(dtype, 33, 40, 64 * width)
     mapping = mapping_of(case)
     assert (mapping.batch, mapping.adjacent) == (width, True)
     source = cuda_of(the_kernel(case.module))
     # One barrier for each reduction, however many columns a thread has.
     assert source.count("__syncthreads()") <= 2
     check(case, orders=2)
+
+
+def test_columns_whose_positions_are_compared():
+    """Vectors of 16 bytes, and half of the registers."""
+    mapping = mapping_of(position_of_maximum("float16", 33, 512, 256))
+    assert (mapping.batch, mapping.min_blocks_per_sm) == (8, 2)
+    check(position_of_maximum("float16", 33, 40, 256), orders=2)
+
+
+def test_gradients_of_weight_norm_are_kept_by_clusters():
+    """What no block has room for, two tensors, a cluster of sixteen has in its registers."""
+    mapping = mapping_of(softmax_gradient("float32", 1, 4096, 4096))
+    assert (mapping.cluster, mapping.block_rows, mapping.residence) == (16, 32, "register")
+    check(softmax_gradient("float32", 1, 1027, 40), orders=2)
 
 
 def test_columns_that_are_not_aligned_are_read_one_by_one():
@@ -398,6 +438,6 @@ def test_panels_of_any_batch_are_read_in_vectors(columns):
     case = mean_of_columns("bfloat16", (BATCH, 3), 64, columns)
     kernel = the_kernel(case.module)
     (mapping,) = schedule_of(kernel).parts
-    assert mapping.adjacent and mapping.batch == 8
-    assert re.search(r"\(uint4\*\)\(\w+_ptr ", cuda_of(kernel))
+    assert mapping.adjacent and mapping.batch == 4
+    assert re.search(r"\(nv_bfloat164\*\)\(\w+_ptr ", cuda_of(kernel))
     check(case, orders=2)

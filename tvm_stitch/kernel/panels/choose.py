@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Panel, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, live_bytes
@@ -22,8 +23,8 @@ from tvm_stitch.kernel.panels.program import SECTOR_BYTES, adjacent_rows, rows_o
 from tvm_stitch.kernel.rows.choose import BUSY_SHARE, KEPT_BYTES, steps_of
 from tvm_stitch.kernel.rows.legal import has_clusters
 from tvm_stitch.kernel.rows.row_batching import rows_at_once
-from tvm_stitch.kernel.rows.vector_width import vector_width
-from tvm_stitch.stages.stage import constant
+from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width
+from tvm_stitch.stages.stage import constant, dtype_of
 
 # Neighbouring columns that a block reads, in bytes: the widest of these that leaves no
 # multiprocessor without a block, and whose columns a block can keep.
@@ -35,16 +36,23 @@ WIDTHS = (4 * SECTOR_BYTES, 2 * SECTOR_BYTES, SECTOR_BYTES)
 # more bytes are better than more threads: softmax over the middle of 16 x 1500 x 512 float16 takes
 # 20.2 us with 512 threads of 47 elements, 27.9 with 1024 of 24.
 BLOCKS = ((256, KEPT_BYTES), (512, KEPT_BYTES), (512, 2 * KEPT_BYTES))
-# Blocks of a cluster and threads of each that read vectors of neighbours, a line of memory wide,
-# and bytes that a thread keeps. Measured on an H200 by kernels written by hand, in multiples of a
-# copy: softmax backward over the middle of 16 x 1500 x 512 float16 takes 1.31 by 8 blocks, 1.33 by
-# 4 that keep twice as much, 1.43 by one with half a line, 1.89 by one with a sector, element by
-# element; weight norm of 4096 x 4096 float32 1.38 by 8 blocks, 1.49 by one with a sector, 1.67 in
-# vectors; statistics over the middle of 64 x 512 x 768 float16 1.36 to 1.45 by one block of 256
-# threads, 1.55 by two, 1.69 by one with half a line. Told that two of them fit, the CUDA compiler
-# makes do with 128 registers where it took up to 164.
-VECTOR_THREADS, VECTOR_BYTES = 256, 2 * KEPT_BYTES
-VECTOR_BLOCKS = ((1, VECTOR_THREADS), (1, 512), *((n, VECTOR_THREADS) for n in (2, 4, 8)))
+# Blocks of a cluster and threads of each that read vectors of neighbours, which make up a line of
+# memory or half of one. Of 380 such panels of twelve kernels on an H200 those of vectors of 8 bytes
+# and blocks of 128 threads that keep up to 128 elements each are within 3 % of the best of all but
+# three (6, 7 and 17 %): softmax over the middle of 16 x 1500 x 512 float16 takes 17.6 us so, 20.5
+# by 4 blocks of 256 threads that read 16 bytes, 18.1 by half lines; its gradient 23.6 for 27.0;
+# weight norm of 4096 x 4096 float32 37.5 for 40.5, its gradient 59.5, and 82.4 in rounds. Of more
+# elements (47 vectors of 4 halves) the first of these takes 23.0, of fewer by 16 blocks 30.0.
+VECTOR_WIDTHS, VECTOR_ACCESS = (4 * SECTOR_BYTES, 2 * SECTOR_BYTES), 8
+VECTOR_BLOCKS = ((1, 256), *((cluster, 128) for cluster in (2, 4, 8, 16)))
+VECTOR_ELEMENTS, VECTOR_BYTES = 128, (3 * KEPT_BYTES, 4 * KEPT_BYTES)
+# Where positions are compared as well, the CUDA compiler likes 212 registers. Maximum and position
+# over the middle of 64 x 512 x 768 float16 take 26.1 us so; by vectors of 16 bytes, told that
+# blocks of so many threads in all fit, which leaves 128 registers, 23.3.
+COMPARED_THREADS = 512
+# Of less, a cluster's start takes longer than what it saves: softmax of the columns of 512 x 640
+# float32 takes 3.6 us by clusters of 8, 2.9 by blocks with a sector each.
+CLUSTER_BYTES = 1 << 22
 SHORT = 32  # elements of a column that one thread goes through alone: no exchange
 BLOCK_THREADS = 128  # of columns that need one thread each
 FEWEST_STEPS = 4  # of a column that is shared to occupy the device
@@ -109,26 +117,48 @@ def _in_registers(problem: Problem[Program], block: tuple[int, int], width: int)
 
 def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
     """Kept in registers by threads that have several neighbours, which they read as one vector."""
-    program, device, columns = problem.program, problem.device, problem.columns
-    adjacent = adjacent_rows(program)
-    rows = rows_of(program, WIDTHS[0]) // adjacent
-    if adjacent == 1 or rows < 1 or columns <= SHORT:
+    program, columns = problem.program, problem.columns
+    compares = any(dtype_of(stage.output).startswith("int") for stage in program.row_reductions)
+    access = ACCESS_BYTES if compares else VECTOR_ACCESS
+    adjacent = min(adjacent_rows(program), access // narrowest_item(program))
+    if adjacent < 2 or columns <= SHORT:
         return
-    clusters = "cluster" in problem.schemes and has_clusters(device)
-    panels = program.rows_expected and -(-program.rows_expected // (rows * adjacent))
-    writes = any(map(program.is_full, program.outputs))
-    for cluster, block in VECTOR_BLOCKS:
-        few = panels is not None and panels * cluster < device.multiprocessors
-        if few or (cluster > 1 and not clusters) or (block > VECTOR_THREADS and writes):
-            continue
-        threads = min(block // rows, power_of_two(-(-columns // (cluster * FEWEST_STEPS))))
-        shared = Panel(threads, rows, 1, 1, batch=adjacent, cluster=cluster, adjacent=True)
-        for mapping in (shared, replace(shared, recompute=True)):
-            phases = phases_of(program, mapping)
-            each = adjacent * (live_bytes(phases, adjacent) or phases.first_bytes)
-            mapping = replace(mapping, steps=steps_of(mapping, columns))
-            if mapping.steps * each <= VECTOR_BYTES:
-                yield replace(mapping, min_blocks_per_sm=VECTOR_THREADS * 2 // block)
+    for width, most in product(VECTOR_WIDTHS, VECTOR_BYTES):
+        rows = rows_of(program, width) // adjacent
+        for cluster, block in VECTOR_BLOCKS if rows else ():
+            if cluster > 1 and not _may_share(problem):
+                continue
+            threads = min(block // rows, power_of_two(-(-columns // (cluster * FEWEST_STEPS))))
+            mapping = Panel(threads, rows, 1, 1, batch=adjacent, cluster=cluster, adjacent=True)
+            if compares:
+                mapping = replace(mapping, min_blocks_per_sm=COMPARED_THREADS // block)
+            for again in (mapping, replace(mapping, recompute=True)):
+                again = replace(again, steps=steps_of(again, columns))
+                if _is_busy(program, again, problem.device) and _keeps(program, again, most):
+                    yield again
+
+
+def _may_share(problem: Problem[Program]) -> bool:
+    """Whether there are clusters, and enough to read for them."""
+    elements = constant(problem.program.space.size)
+    little = elements is not None and elements * narrowest_item(problem.program) < CLUSTER_BYTES
+    return "cluster" in problem.schemes and has_clusters(problem.device) and not little
+
+
+def _is_busy(program: Program, mapping: Panel, device: Device) -> bool:
+    """Whether there is a block for every multiprocessor, as far as is known."""
+    rows = program.rows_expected
+    blocks = device.multiprocessors if rows is None else -(-rows // mapping.block_rows)
+    return blocks * mapping.cluster >= device.multiprocessors
+
+
+def _keeps(program: Program, mapping: Panel, most: int) -> bool:
+    """Whether a thread keeps so many bytes at most, and not too many elements if any wait."""
+    phases = phases_of(program, mapping)
+    live = live_bytes(phases, mapping.batch)
+    if not live:  # what is loaded is added up, and gone
+        return mapping.elements * phases.first_bytes <= max(most, *VECTOR_BYTES)
+    return mapping.elements <= VECTOR_ELEMENTS and mapping.elements * live <= most
 
 
 def _fewest(columns: int, each: int, kept_bytes: int) -> int:
