@@ -26,7 +26,7 @@ class Timing:
     l2_latency_us: float = 0.0748
     dispatch_ns: float = 0.51  # handing a block to a multiprocessor
     cluster_dispatch_ns: float = 1.99  # the same for a block of a cluster
-    narrow: float = 0.2  # by what memory is slower for half a line at a time
+    narrow: float = 0.312  # by what memory is slower for half a line at a time, as panels read it
     serial: float = 1.05  # share of a step's loads of shared vectors that the next step waits for
     shuffle_us: float = 0.00608  # one exchange between the lanes of a warp
     barrier_us: float = 0.0351  # of a block
@@ -43,8 +43,8 @@ class Timing:
     issue: float = 0.921  # cycles of a lane for an operation
     special: float = 0.574  # cycles of a special-function unit for a function
     access: float = 3.07  # a memory access, in operations
-    shuffle: float = 4.0  # one exchange between the lanes of a warp, in operations
-    send: float = 90.0  # a value to another block of a cluster, in operations
+    shuffle: float = 3.15  # one exchange between the lanes of a warp, in operations
+    send: float = 66.2  # a value to another block of a cluster, in operations
     step: float = 0.836  # a vector's addresses and guards, in operations
     l2_bytes: float = 51.4  # bytes a cycle between a multiprocessor and the L2
     in_flight: float = 51.2  # bytes of a thread's loads that are on their way at once

@@ -13,7 +13,7 @@ from bench import environment
 from bench.calibration import check
 from bench.calibration import fit as fitting
 from bench.calibration.measure import Settings, all_graphs, measure
-from bench.calibration.samples import Samples
+from bench.calibration.samples import Sample, Samples
 from tvm_stitch.device import Device, preset
 
 HERE = Path(__file__).parent
@@ -37,8 +37,12 @@ def parser() -> argparse.ArgumentParser:
         ("recount", "count anew what the model knows of the kernels of a file"),
     ):
         action = actions.add_parser(name, help=words)
-        action.add_argument("--samples", type=Path, default=HERE / "h200.json", metavar="PATH")
+        action.add_argument(
+            "--samples", type=Path, nargs="+", default=[HERE / "h200.json"], metavar="PATH"
+        )
         action.add_argument("--device", default="H200", help="a preset of tvm_stitch.device")
+        if name == "fit":
+            action.add_argument("--only", nargs="+", metavar="NAME", help="constants; default: all")
         if name == "check":
             action.add_argument("--plot", type=Path, metavar="PATH", help="draw it too")
             action.add_argument("--worst", type=int, default=0, help="list so many kernels")
@@ -57,10 +61,12 @@ def main() -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    device = preset(options.device)
-    samples = Samples.load(options.samples).kernels
+    device, samples = preset(options.device), _samples(options)
     kernels = [*fitting.stitched(samples), *fitting.own(samples)]
     names = [field.name for field in fields(device.timing)]
+    if unknown := {*(options.only or ())}.difference(names):
+        raise ValueError(f"no constants of the model: {', '.join(sorted(unknown))}")
+    names = options.only or names
     fitted = fitting.fit(kernels, device, names)
     for name in names:
         value = getattr(fitted.timing, name)
@@ -70,7 +76,7 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    device, samples = preset(options.device), Samples.load(options.samples).kernels
+    device, samples = preset(options.device), _samples(options)
     kernels, own = fitting.stitched(samples), fitting.own(samples)
     print(check.table({**check.by_kind(kernels, device), **_default_rows(own, device)}))
     found = sorted(check.regret(kernels, device))
@@ -83,6 +89,10 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
+def _samples(options: argparse.Namespace) -> list[Sample]:
+    return [kernel for path in options.samples for kernel in Samples.load(path).kernels]
+
+
 def _default_rows(own: list[fitting.Measured], device: Device) -> dict[str, check.Quality]:
     return {"TVM's default kernels": check.by_kind(own, device)["all"]} if own else {}
 
@@ -90,9 +100,10 @@ def _default_rows(own: list[fitting.Measured], device: Device) -> dict[str, chec
 def _recount(options: argparse.Namespace) -> int:
     from bench.calibration.work import recounted
 
-    samples = recounted(Samples.load(options.samples))
-    samples.save(options.samples)
-    print(f"{len(samples.kernels)} kernels: {options.samples}")
+    for path in options.samples:
+        samples = recounted(Samples.load(path))
+        samples.save(path)
+        print(f"{len(samples.kernels)} kernels: {path}")
     return 0
 
 

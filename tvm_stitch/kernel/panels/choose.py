@@ -43,9 +43,12 @@ BLOCKS = ((256, KEPT_BYTES), (512, KEPT_BYTES), (512, 2 * KEPT_BYTES))
 # by 4 blocks of 256 threads that read 16 bytes, 18.1 by half lines; its gradient 23.6 for 27.0;
 # weight norm of 4096 x 4096 float32 37.5 for 40.5, its gradient 59.5, and 82.4 in rounds. Of more
 # elements (47 vectors of 4 halves) the first of these takes 23.0, of fewer by 16 blocks 30.0.
-VECTOR_WIDTHS, VECTOR_ACCESS = (4 * SECTOR_BYTES, 2 * SECTOR_BYTES), 8
+VECTOR_WIDTHS = (4 * SECTOR_BYTES, 2 * SECTOR_BYTES)
 VECTOR_BLOCKS = ((1, 256), *((cluster, 128) for cluster in (2, 4, 8, 16)))
-VECTOR_ELEMENTS, VECTOR_BYTES = 128, (3 * KEPT_BYTES, 4 * KEPT_BYTES)
+# What a thread keeps, and bytes of its vectors. With more, wider ones leave it fewer columns, whose
+# sums take registers as well: softmax's gradient over 8192 rows of 4096 bfloat16 takes 69.8 us by
+# vectors of 16 bytes, 81.7 with 80 bytes that spill by those of 8, and 83 in rounds.
+VECTOR_ELEMENTS, VECTOR_BYTES = 128, ((3 * KEPT_BYTES, 8), (4 * KEPT_BYTES, ACCESS_BYTES))
 # Where positions are compared as well, the CUDA compiler likes 212 registers. Maximum and position
 # over the middle of 64 x 512 x 768 float16 take 26.1 us so; by vectors of 16 bytes, told that
 # blocks of so many threads in all fit, which leaves 128 registers, 23.3.
@@ -119,11 +122,11 @@ def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
     """Kept in registers by threads that have several neighbours, which they read as one vector."""
     program, columns = problem.program, problem.columns
     compares = any(dtype_of(stage.output).startswith("int") for stage in program.row_reductions)
-    access = ACCESS_BYTES if compares else VECTOR_ACCESS
-    adjacent = min(adjacent_rows(program), access // narrowest_item(program))
-    if adjacent < 2 or columns <= SHORT:
+    if adjacent_rows(program) < 2 or columns <= SHORT:
         return
-    for width, most in product(VECTOR_WIDTHS, VECTOR_BYTES):
+    for width, (most, access) in product(VECTOR_WIDTHS, VECTOR_BYTES):
+        access = ACCESS_BYTES if compares else access
+        adjacent = min(adjacent_rows(program), access // narrowest_item(program))
         rows = rows_of(program, width) // adjacent
         for cluster, block in VECTOR_BLOCKS if rows else ():
             if cluster > 1 and not _may_share(problem):
@@ -157,7 +160,7 @@ def _keeps(program: Program, mapping: Panel, most: int) -> bool:
     phases = phases_of(program, mapping)
     live = live_bytes(phases, mapping.batch)
     if not live:  # what is loaded is added up, and gone
-        return mapping.elements * phases.first_bytes <= max(most, *VECTOR_BYTES)
+        return mapping.elements * phases.first_bytes <= max(VECTOR_BYTES)[0]
     return mapping.elements <= VECTOR_ELEMENTS and mapping.elements * live <= most
 
 
