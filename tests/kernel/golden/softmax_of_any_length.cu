@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int64_t step = (int64_t)0; step < (int64_t)9; ++step) {
     int64_t cse_v3 = (step * (int64_t)128);
     int64_t cse_v4 = (step * (int64_t)4);
-    int64_t cse_v52 = ((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
+    int64_t cse_v50 = ((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
     if (((int64_t)0 <= (((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 2047)))) {
       *(float4*)(x_kept_ptr + (step * (int64_t)4)) = *(float4*)(x_ptr + (((step * (int64_t)128) + (((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)));
     } else {
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
     x_red_partial_ptr[lane_1] = -0x1.fffffep+127f/*-3.402823e+38*/;
   }
-  int cse_v27 = ((((int)threadIdx.x) & 31) * 4);
+  int cse_v28 = ((((int)threadIdx.x) & 31) * 4);
   #pragma unroll
   for (int step_1 = 0; step_1 < 9; ++step_1) {
     #pragma unroll
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
       int cse_v41 = ((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4));
       if ((0 <= ((((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_4)) && (((((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_4) < (columns_ptr[0] & 2047))) {
         alignas(64) float T_subtract_ptr[1];
-        int cse_v28 = ((step_2 * 4) + lane_4);
+        int cse_v29 = ((step_2 * 4) + lane_4);
         T_subtract_ptr[0] = (x_kept_ptr[((step_2 * 4) + lane_4)] - x_red_ptr[0]);
         alignas(64) float compute_ptr[1];
         compute_ptr[0] = expf(T_subtract_ptr[0]);
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int64_t step_3 = (int64_t)0; step_3 < (int64_t)9; ++step_3) {
     alignas(64) float T_divide_intermediate_out_ptr[4];
     int64_t cse_v5 = (step_3 * (int64_t)128);
-    int64_t cse_v53 = ((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
+    int64_t cse_v51 = ((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
     #pragma unroll
     for (int lane_5 = 0; lane_5 < 4; ++lane_5) {
       int64_t cse_v6 = ((int64_t)lane_5);
@@ -125,14 +125,14 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     x_red_partial_ptr[lane] = -0x1.fffffep+127f/*-3.402823e+38*/;
   }
   alignas(64) float x_in_ptr[16];
-  int64_t cse_v29 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
-  int64_t cse_v54 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
+  int64_t cse_v30 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
+  int64_t cse_v52 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
   #pragma unroll
   for (int64_t load = (int64_t)0; load < (int64_t)4; ++load) {
     int64_t cse_v7 = (load * (int64_t)4096);
     int64_t cse_v8 = (load * (int64_t)4);
     int64_t cse_v43 = ((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-    int64_t cse_v57 = (((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+    int64_t cse_v55 = (((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
     if (((int64_t)0 <= (((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 32767)))) {
       *(float4*)(x_in_ptr + (load * (int64_t)4)) = *(float4*)(x_ptr + (((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
     } else {
@@ -149,17 +149,17 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
   for (int step = 0; step < 4; ++step) {
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
-      int cse_v30 = ((step * 4096) + (((int)threadIdx.x) * 4));
+      int cse_v31 = ((step * 4096) + (((int)threadIdx.x) * 4));
       if ((0 <= ((((step * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2)) && (((((step * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2) < (columns_ptr[0] & 32767))) {
-        int cse_v31 = ((step * 4) + lane_2);
+        int cse_v32 = ((step * 4) + lane_2);
         x_red_partial_ptr[lane_2] = max(x_red_partial_ptr[lane_2], x_in_ptr[((step * 4) + lane_2)]);
         ((float*)buf_dyn_shmem_ptr)[((((step * 4096) + (((int)threadIdx.x) * 4)) + lane_2) + 32)] = x_in_ptr[((step * 4) + lane_2)];
       }
     }
   }
   alignas(64) float x_in_ptr_1[4];
-  int64_t cse_v56 = ((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-  int64_t cse_v58 = (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384);
+  int64_t cse_v54 = ((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+  int64_t cse_v56 = (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384);
   if ((((((int)threadIdx.x) * 4) + max(min(first_column_ptr[0], 0), -3)) + 16387) < (columns_ptr[0] & 32767)) {
     *(float4*)(x_in_ptr_1 + (int64_t)0) = *(float4*)(x_ptr + (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384));
   } else {
@@ -200,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
   for (int step_1 = 0; step_1 < 4; ++step_1) {
     #pragma unroll
     for (int lane_6 = 0; lane_6 < 4; ++lane_6) {
-      int cse_v32 = ((step_1 * 4096) + (((int)threadIdx.x) * 4));
+      int cse_v33 = ((step_1 * 4096) + (((int)threadIdx.x) * 4));
       if ((0 <= ((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_6)) && (((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_6) < (columns_ptr[0] & 32767))) {
         alignas(64) float T_subtract_ptr[1];
         T_subtract_ptr[0] = (((float*)buf_dyn_shmem_ptr)[((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + lane_6) + 32)] - x_red_ptr[0]);
@@ -251,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
         T_divide_intermediate_out_ptr[lane_8] = T_divide_ptr[0];
       }
     }
-    int64_t cse_v59 = (((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+    int64_t cse_v57 = (((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
     if (((int64_t)0 <= (((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 32767)))) {
       *(float4*)(T_divide_intermediate_ptr + (((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
     } else {
@@ -300,17 +300,17 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     x_red_partial_ptr[lane] = -0x1.fffffep+127f/*-3.402823e+38*/;
   }
   int64_t cse_v14 = (m + (int64_t)2047);
-  int64_t cse_v34 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
-  int64_t cse_v55 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
+  int64_t cse_v35 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
+  int64_t cse_v53 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
   for (int64_t batch = (int64_t)0; batch < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++batch) {
     alignas(64) float x_in_ptr[16];
     int64_t cse_v15 = (batch * (int64_t)8192);
     #pragma unroll
     for (int64_t load = (int64_t)0; load < (int64_t)4; ++load) {
       int64_t cse_v16 = (load * (int64_t)4);
-      int64_t cse_v33 = ((batch * (int64_t)8192) + (load * (int64_t)2048));
+      int64_t cse_v34 = ((batch * (int64_t)8192) + (load * (int64_t)2048));
       int64_t cse_v46 = (((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v60 = ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v58 = ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(x_in_ptr + (load * (int64_t)4)) = *(float4*)(x_ptr + ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
@@ -373,22 +373,45 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   for (int lane_5 = 0; lane_5 < 4; ++lane_5) {
     lv2_red_partial_ptr[lane_5] = 0x0p+0f/*0.000000e+00*/;
   }
+  for (int64_t last_1 = (int64_t)0; last_1 < ((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) & (int64_t)8191) >> (int64_t)11); ++last_1) {
+    alignas(64) float x_in_ptr_2[4];
+    int64_t cse_v21 = (last_1 * (int64_t)2048);
+    if (((int64_t)0 <= (((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
+      *(float4*)(x_in_ptr_2 + (int64_t)0) = *(float4*)(x_ptr + (((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
+    } else {
+      #pragma unroll
+      for (int64_t lane_6 = (int64_t)0; lane_6 < (int64_t)4; ++lane_6) {
+        if (((int64_t)0 <= ((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6)) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6) < m)) {
+          x_in_ptr_2[lane_6] = x_ptr[((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_6)];
+        }
+      }
+    }
+    #pragma unroll
+    for (int64_t lane_7 = (int64_t)0; lane_7 < (int64_t)4; ++lane_7) {
+      if (((int64_t)0 <= ((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7)) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7) < m)) {
+        alignas(64) float T_subtract_ptr[1];
+        T_subtract_ptr[0] = (x_in_ptr_2[lane_7] - x_red_ptr[0]);
+        alignas(64) float compute_ptr[1];
+        compute_ptr[0] = expf(T_subtract_ptr[0]);
+        lv2_red_partial_ptr[lane_7] = (lv2_red_partial_ptr[lane_7] + compute_ptr[0]);
+      }
+    }
+  }
   for (int64_t batch_1 = (int64_t)0; batch_1 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++batch_1) {
-    alignas(64) float x_in_ptr_2[16];
-    int64_t cse_v21 = (batch_1 * (int64_t)8192);
+    alignas(64) int64_t from_end_ptr[1];
+    from_end_ptr[0] = (((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) - batch_1) - (int64_t)1);
+    alignas(64) float x_in_ptr_3[16];
     #pragma unroll
     for (int64_t load_1 = (int64_t)0; load_1 < (int64_t)4; ++load_1) {
-      int64_t cse_v22 = (load_1 * (int64_t)4);
-      int64_t cse_v35 = ((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048));
-      int64_t cse_v48 = (((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v61 = ((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      if (((int64_t)0 <= ((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
-        *(float4*)(x_in_ptr_2 + (load_1 * (int64_t)4)) = *(float4*)(x_ptr + ((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
+      int64_t cse_v22 = (load_1 * (int64_t)2048);
+      int64_t cse_v23 = (load_1 * (int64_t)4);
+      if ((((int64_t)0 <= ((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((int64_t)-3 <= ((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)))) && ((((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
+        *(float4*)(x_in_ptr_3 + (load_1 * (int64_t)4)) = *(float4*)(x_ptr + ((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
         #pragma unroll
-        for (int64_t lane_6 = (int64_t)0; lane_6 < (int64_t)4; ++lane_6) {
-          if (((int64_t)0 <= (((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6)) && ((((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6) < m)) {
-            x_in_ptr_2[((load_1 * (int64_t)4) + lane_6)] = x_ptr[(((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_6)];
+        for (int64_t lane_8 = (int64_t)0; lane_8 < (int64_t)4; ++lane_8) {
+          if (((int64_t)0 <= (((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_8)) && ((((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_8) < m)) {
+            x_in_ptr_3[((load_1 * (int64_t)4) + lane_8)] = x_ptr[(((((from_end_ptr[0] * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_8)];
           }
         }
       }
@@ -396,39 +419,15 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     #pragma unroll
     for (int64_t step_1 = (int64_t)0; step_1 < (int64_t)4; ++step_1) {
       #pragma unroll
-      for (int64_t lane_7 = (int64_t)0; lane_7 < (int64_t)4; ++lane_7) {
-        int64_t cse_v49 = (((batch_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-        if (((int64_t)0 <= (((((batch_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7)) && ((((((batch_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7) < m)) {
-          alignas(64) float T_subtract_ptr[1];
-          T_subtract_ptr[0] = (x_in_ptr_2[((step_1 * (int64_t)4) + lane_7)] - x_red_ptr[0]);
-          alignas(64) float compute_ptr[1];
-          compute_ptr[0] = expf(T_subtract_ptr[0]);
-          lv2_red_partial_ptr[lane_7] = (lv2_red_partial_ptr[lane_7] + compute_ptr[0]);
+      for (int64_t lane_9 = (int64_t)0; lane_9 < (int64_t)4; ++lane_9) {
+        int64_t cse_v24 = (step_1 * (int64_t)2048);
+        if (((int64_t)0 <= (((((from_end_ptr[0] * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_9)) && ((((((from_end_ptr[0] * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_9) < m)) {
+          alignas(64) float T_subtract_ptr_1[1];
+          T_subtract_ptr_1[0] = (x_in_ptr_3[((step_1 * (int64_t)4) + lane_9)] - x_red_ptr[0]);
+          alignas(64) float compute_ptr_1[1];
+          compute_ptr_1[0] = expf(T_subtract_ptr_1[0]);
+          lv2_red_partial_ptr[lane_9] = (lv2_red_partial_ptr[lane_9] + compute_ptr_1[0]);
         }
-      }
-    }
-  }
-  for (int64_t last_1 = (int64_t)0; last_1 < ((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) & (int64_t)8191) >> (int64_t)11); ++last_1) {
-    alignas(64) float x_in_ptr_3[4];
-    int64_t cse_v23 = (last_1 * (int64_t)2048);
-    if (((int64_t)0 <= (((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
-      *(float4*)(x_in_ptr_3 + (int64_t)0) = *(float4*)(x_ptr + (((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
-    } else {
-      #pragma unroll
-      for (int64_t lane_8 = (int64_t)0; lane_8 < (int64_t)4; ++lane_8) {
-        if (((int64_t)0 <= ((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_8)) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_8) < m)) {
-          x_in_ptr_3[lane_8] = x_ptr[((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_8)];
-        }
-      }
-    }
-    #pragma unroll
-    for (int64_t lane_9 = (int64_t)0; lane_9 < (int64_t)4; ++lane_9) {
-      if (((int64_t)0 <= ((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_9)) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_9) < m)) {
-        alignas(64) float T_subtract_ptr_1[1];
-        T_subtract_ptr_1[0] = (x_in_ptr_3[lane_9] - x_red_ptr[0]);
-        alignas(64) float compute_ptr_1[1];
-        compute_ptr_1[0] = expf(T_subtract_ptr_1[0]);
-        lv2_red_partial_ptr[lane_9] = (lv2_red_partial_ptr[lane_9] + compute_ptr_1[0]);
       }
     }
   }
@@ -446,13 +445,13 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   lv2_red_ptr[0] = lv2_red_all_ptr_1[0];
   for (int64_t batch_2 = (int64_t)0; batch_2 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++batch_2) {
     alignas(64) float x_in_ptr_4[16];
-    int64_t cse_v24 = (batch_2 * (int64_t)8192);
+    int64_t cse_v25 = (batch_2 * (int64_t)8192);
     #pragma unroll
     for (int64_t load_2 = (int64_t)0; load_2 < (int64_t)4; ++load_2) {
-      int64_t cse_v25 = (load_2 * (int64_t)4);
+      int64_t cse_v26 = (load_2 * (int64_t)4);
       int64_t cse_v36 = ((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048));
-      int64_t cse_v50 = (((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v62 = ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v48 = (((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v59 = ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(x_in_ptr_4 + (load_2 * (int64_t)4)) = *(float4*)(x_ptr + ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
@@ -468,7 +467,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t step_2 = (int64_t)0; step_2 < (int64_t)4; ++step_2) {
       alignas(64) float T_divide_intermediate_out_ptr[4];
       int64_t cse_v37 = ((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048));
-      int64_t cse_v51 = (((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v49 = (((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       #pragma unroll
       for (int64_t lane_11 = (int64_t)0; lane_11 < (int64_t)4; ++lane_11) {
         if (((int64_t)0 <= (((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11)) && ((((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11) < m)) {
@@ -481,7 +480,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
           T_divide_intermediate_out_ptr[lane_11] = T_divide_ptr[0];
         }
       }
-      int64_t cse_v63 = ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v60 = ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(T_divide_intermediate_ptr + ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
       } else {
@@ -496,7 +495,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   }
   for (int64_t last_2 = (int64_t)0; last_2 < ((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) & (int64_t)8191) >> (int64_t)11); ++last_2) {
     alignas(64) float x_in_ptr_5[4];
-    int64_t cse_v26 = (last_2 * (int64_t)2048);
+    int64_t cse_v27 = (last_2 * (int64_t)2048);
     if (((int64_t)0 <= (((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && (((((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
       *(float4*)(x_in_ptr_5 + (int64_t)0) = *(float4*)(x_ptr + (((((((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13) * (int64_t)8192) + (last_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
     } else {

@@ -90,7 +90,10 @@ def _batches(
 
     def whole() -> None:
         with part.writer.serial(many, "batch") as number:
-            number = many - 1 - number if backwards else number
+            if backwards:
+                number = many - 1 - number
+                # By itself, where only run time knows it: not once more for each address.
+                number = number if isinstance(many, int) else part.writer.value("from_end", number)
             start = steps.start + number * batch
             _batch(parts, states, first, replace(steps, start=start, count=batch))
 
