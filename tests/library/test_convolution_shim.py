@@ -122,12 +122,6 @@ def test_depthwise(seen, what):
     check(of(what, groups=6), results=12)
 
 
-@pytest.mark.parametrize("groups", (2, 6))
-def test_depthwise_weight_gradients_of_halves_are_not_by_tensor_cores(seen, groups):
-    check(of(WEIGHT, groups=groups, padding=(5, 5)), "float16", results=6)
-    assert seen.engine == (2 if groups == 6 else 1)
-
-
 @pytest.mark.parametrize("what", [FORWARD, DATA])
 @pytest.mark.parametrize("fused", [True, False])
 def test_epilogues(seen, monkeypatch, what, fused):

@@ -130,15 +130,7 @@ class Way {
     if (is_ieee) {
       wanted_.without.push_back(NUMERICAL_NOTE_TENSOR_CORE);
       wanted_.without.push_back(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-    } else {
-      // By tensor cores, gradients of 3 x 3 windows of 32 to 96 channels are off by 3e-3, by the
-      // others, which take as long, by 3e-4.
-      const int64_t channels = tensors_[0].extents[1];
-      const bool is_depthwise = channels > 1 && convolution.groups == channels;
-      if (convolution.what == kWeight && is_depthwise) {
-        wanted_.without.push_back(NUMERICAL_NOTE_TENSOR_CORE);
-      }
-      // Their transforms would round halves.
+    } else {  // their transforms would round halves
       wanted_.without.push_back(NUMERICAL_NOTE_FFT);
       wanted_.without.push_back(NUMERICAL_NOTE_WINOGRAD);
     }
