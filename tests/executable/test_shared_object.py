@@ -1,5 +1,8 @@
 """Libraries are compiled once and loaded from the store after that, where there can be one."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tvm
@@ -63,6 +66,33 @@ def test_what_was_compiled_is_loaded_ever_after(store):
     shared_object._LOADED.clear()
     assert doubles(loaded(compiler, store))
     assert compiler.calls == 1
+
+
+def test_one_of_many_that_ask_at_once_compiles(store, monkeypatch):
+    """Threads here, which know nothing of each other as processes do not."""
+    begun, asked = threading.Event(), threading.Event()
+
+    class Slow(Compiler):
+        def __call__(self, hear):
+            begun.set()
+            assert asked.wait(30)
+            return super().__call__(hear)
+
+    lock = Store.lock
+
+    def locked(self, name):
+        if begun.is_set() and name.startswith(shared_object.KIND):
+            asked.set()
+        return lock(self, name)
+
+    monkeypatch.setattr(Store, "lock", locked)
+    slow, other = Slow(), Compiler()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(loaded, slow, store)
+        assert begun.wait(30)
+        second = pool.submit(loaded, other, store)
+        assert doubles(first.result(60)) and doubles(second.result(60))
+    assert (slow.calls, other.calls) == (1, 0)
 
 
 def test_other_targets_and_settings_are_other_libraries(store):

@@ -47,7 +47,13 @@ def kept(name: str, store: Store) -> Any | None:
 
 
 def made(name: str, compile_: Compile, store: Store) -> Any:
-    """A library, compiled and kept; as it was compiled if it cannot be kept."""
+    """A library, compiled and kept, by one of many; as it was compiled if it cannot be kept."""
+    with store.lock(name):
+        found = kept(name, store)
+        return _compiled(name, compile_, store) if found is None else found
+
+
+def _compiled(name: str, compile_: Compile, store: Store) -> Any:
     with tempfile.TemporaryDirectory() as scratch:
         host, kernels = Path(scratch, "host.o"), Path(scratch, "kernels.o")
         library = compile_(lambda module: module.write_to_file(str(host)))
