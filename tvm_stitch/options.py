@@ -19,6 +19,7 @@ _FLAGS = (
     "fast_math",
     "tf32_convolutions",
     "timed_convolutions",
+    "timed_products",
     "measure",
     "cuda_graph",
 )
@@ -64,8 +65,11 @@ class Options:
     timed_convolutions: convolutions by cuDNN try up to eight of its engines in their first call and
         keep the fastest, still a reproducible one. Under PyTorch `torch.backends.cudnn.benchmark`
         asks for this as well.
+    timed_products: the same of products by cuBLASLt and its algorithms, all of which add up in a
+        fixed order.
     measure: time every region (equal ones once) on this machine's GPU, both as planned and as TVM
-        compiles it, and keep the faster. Takes seconds per region. Convolutions are timed, too.
+        compiles it, and keep the faster. Takes seconds per region. What libraries compute is timed,
+        too.
     cuda_graph: capture launches in CUDA graphs in the first call and replay them afterwards (with
         TVM's RewriteCUDAGraph). This holds for launches whose arguments lie in memory that the
         module allocates, or are weights: parameters after the first `num_input`, an attribute of
@@ -98,6 +102,7 @@ class Options:
     fast_math: bool = False
     tf32_convolutions: bool = False
     timed_convolutions: bool = False
+    timed_products: bool = False
     measure: bool = False
     cuda_graph: bool = False
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)

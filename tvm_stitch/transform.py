@@ -33,6 +33,7 @@ from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.kernel.build import VIEW, kernel_of
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.library_product.build import with_timed_algorithms
 from tvm_stitch.kernel.stated_sizes import with_stated_sizes
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
@@ -253,7 +254,8 @@ def StitchSchedule(
                 if points and not isinstance(kernel, Refused):
                     kernel = with_stated_sizes(function, kernel, points, device, kernel_of)
                 if not isinstance(kernel, Refused):
-                    mod.update_func(var, kernel)
+                    is_timed = chosen.timed_products or chosen.measure
+                    mod.update_func(var, with_timed_algorithms(kernel) if is_timed else kernel)
                     refused.pop(var.name_hint, None)
                 elif kernel is not VIEW:
                     refused[var.name_hint] = kernel.reason

@@ -15,7 +15,7 @@ import tvm
 from bench import environment
 from bench.libraries import is_named, keep
 from bench.products import fit as fitting
-from bench.products import grid, run, table, tiles
+from bench.products import grid, modules, run, table, tiles
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
 from tvm_stitch.library import shim
@@ -31,6 +31,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--only", action="append", metavar="PATTERN", help="products with such names")
     p.add_argument("--seconds", type=float, default=420, help="time no more products then")
     p.add_argument("--checks", choices=("all", "none", "only"), default="all")
+    p.add_argument(
+        "--timed", action="store_true", help="the library's by the clock too (timed_products=True)"
+    )
     p.add_argument("--tiles", action="store_true", help="time tiles of many sizes instead")
     p.add_argument("--dry-run", action="store_true", help="a few checks on the CPU, for an H200")
     p.add_argument("--fit", type=Path, metavar="PATH", help="fit the constants to a run's JSON")
@@ -85,7 +88,8 @@ def _measure(
         keep(options.output, result)
         print(_failures(result["checks"]))
     if options.checks != "only":
-        for row in run.measure(timed, target, options.seconds):
+        ways = [*modules.WAYS, *([modules.CLOCK] if options.timed else [])]
+        for row in run.measure(timed, target, options.seconds, ways):
             result["rows"].append(row)
             keep(options.output, result)
         print(table.summary(result["rows"]))

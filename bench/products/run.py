@@ -108,12 +108,15 @@ def array_of_device(tensor: Any) -> np.ndarray:
 
 
 def measure(
-    shapes: Sequence[Shape], target: tvm.target.Target, seconds: float
+    shapes: Sequence[Shape],
+    target: tvm.target.Target,
+    seconds: float,
+    ways: Sequence[str] = tuple(modules.WAYS),
 ) -> Iterator[dict[str, Any]]:
     """The time of each product by each way, and what the models say."""
     ends = time.monotonic() + seconds
     predicted = modules.predicted(modules.fused(shapes, target), device_of(target))
-    machines = {way: Machine(shapes, target, way) for way in modules.WAYS}
+    machines = {way: Machine(shapes, target, way) for way in ways}
     stopwatch = Stopwatch(tvm.cuda(0), Driver())
     for number, shape in enumerate(shapes):
         if time.monotonic() > ends:

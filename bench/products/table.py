@@ -42,6 +42,17 @@ def summary(rows: Sequence[dict[str, Any]], worst: int = 20) -> str:
             f"{len(ratios)} products: the chosen way within 5 % of the best on {near:.0%}, "
             f"{mean:.3f} times the best in the mean, at worst {worst_ratio:.2f}"
         )
+    clocked = [
+        row["library_us"] / row["clock_us"]
+        for row in rows
+        if row.get("library_us") and row.get("clock_us")
+    ]
+    if clocked:
+        near, mean, best = how_near(clocked)
+        lines.append(
+            f"the library by the clock: {mean:.3f} times as fast in the mean, {best:.2f} at best, "
+            f"within 5 % of its heuristics on {near:.0%}"
+        )
     far = sorted(ratios, key=lambda each: -each[0])[:worst]
     lines += [f"  {ratio:.2f}  {shape}" for ratio, shape in far if ratio > 1.05]
     return "\n".join(lines)

@@ -44,6 +44,9 @@ def test_the_table_says_how_far_the_chosen_way_is_behind():
     assert [table.behind(each) for each in rows] == [1.0, 1.25, 1.0]
     said = table.summary(rows)
     assert "within 5 % of the best on 67%" in said and "1.25  b" in said
+    assert "by the clock" not in said
+    clocked = [{**rows[0], "clock_us": 8.0}, {**rows[1], "clock_us": 15.0}, rows[2]]
+    assert "by the clock: 1.118 times as fast in the mean, 1.25 at best" in table.summary(clocked)
 
 
 def test_constants_are_found_again():

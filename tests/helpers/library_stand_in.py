@@ -21,7 +21,7 @@ NATIVE = Path(shim.__file__).parent / "native"
 CUBLASLT = (
     "cublaslt_stand_in.c", ("-x", "c"),
     ("created", "chosen", "multiplied", "epilogue", "reduction", "workspace", "stream",
-     "alignment"),
+     "alignment", "algorithm"),
 )  # fmt: skip
 CUDNN = (
     "cudnn_stand_in.cc", ("-std=c++17", f"-I{NATIVE}"),

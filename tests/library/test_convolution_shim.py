@@ -1,6 +1,5 @@
 """The shim asks cuDNN for the convolutions that it is told: against a stand-in library."""
 
-import ctypes
 import re
 import threading
 from functools import partial
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from library_stand_in import NATIVE, driver, made_by_threads, stand_in
+from library_stand_in import NATIVE, made_by_threads, stand_in
 
 from tvm_stitch.library import locate, shim
 from tvm_stitch.library.convolution import DATA, FORWARD, WEIGHT, Convolution, decoded
@@ -167,16 +166,6 @@ def test_engines_are_reproducible_and_float32_is_tf32_on_request(seen):
     arrays, extents = case(convolution, "float16")
     call(convolution, arrays, extents, "float16", workspace=1 << 9)
     assert seen.engine == 2  # the other wants more workspace
-
-
-@pytest.fixture
-def captures():
-    """Whether the stream is captured, as the driver that stands in says."""
-    if tvm.cuda(0).exist:
-        pytest.skip("this process has a driver")
-    found = ctypes.c_int.in_dll(driver(), "stand_in_captures")
-    yield found
-    found.value = 0
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -14,7 +14,7 @@ from products_with_endings import product
 from tvm import relax
 
 import tvm_stitch
-from tvm_stitch import library
+from tvm_stitch import Options, library
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
 from tvm_stitch.verify import rounded, stitched_for_cpu
@@ -29,9 +29,9 @@ def seen(monkeypatch):
         yield found
 
 
-def on_host(case):
+def on_host(case, options=None):
     """The executable of a module of which the library has everything, for memory of the host."""
-    return tvm.compile(stitched_for_cpu(case.module, H200), "llvm")
+    return tvm.compile(stitched_for_cpu(case.module, H200, options), "llvm")
 
 
 def arrays_of(case):
@@ -50,6 +50,17 @@ def test_a_module_calls_the_shim(seen, dtype):
     assert seen.multiplied == before + 1 and seen.workspace == library_product.WORKSPACE_BYTES
     close = 1e-5 if dtype == "float32" else 2e-2
     assert found == pytest.approx(case.expected[0], rel=close, abs=close)
+
+
+@pytest.mark.parametrize(
+    "options", (Options(timed_products=True), Options(timed_convolutions=True)), ids=str
+)
+def test_a_module_asks_for_the_fastest_algorithm(seen, captures, options):
+    case = product("float32", 34, 72, 40, "bias")
+    machine = relax.VirtualMachine(on_host(case, options), tvm.cpu())
+    found = machine["main"](*(tvm.runtime.tensor(array) for array in arrays_of(case))).numpy()
+    assert found == pytest.approx(case.expected[0], rel=1e-5, abs=1e-5)
+    assert seen.algorithm == (43 if options.timed_products else 42)
 
 
 RUN = """

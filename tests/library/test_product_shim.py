@@ -37,22 +37,28 @@ def tensor(array):
 
 def multiply(
     left, right, output="float32", bias=None, residual=None, activation=0,
-    left_by_depth=True, right_by_depth=False, workspace=64, scale=1.0,
+    left_by_depth=True, right_by_depth=False, workspace=64, scale=1.0, timed=False,
+    in_place=False,
 ):  # fmt: skip
-    """left [batch, rows, depth] by right [batch, depth, columns], laid out as is said."""
+    """left [batch, rows, depth] by right [batch, depth, columns], laid out as is said.
+
+    In place, what is added is where the result comes to be.
+    """
     (batch, rows, depth), columns = left.shape, right.shape[-1]
     left = left if left_by_depth else left.swapaxes(1, 2)
     right = right.swapaxes(1, 2) if right_by_depth else right
     arrays = [np.ascontiguousarray(left), np.ascontiguousarray(right), bias, residual]
     result = tensor(np.full((batch, rows, columns), 7, TYPES[output]))
     tensors = [None if array is None else tensor(array) for array in arrays]
+    if in_place:
+        result = tensors[3]
     shim.function("matmul")(
         *tensors, result, tensor(np.zeros(workspace, np.uint8)),
         left.itemsize * 8, np.dtype(TYPES[output]).itemsize * 8, left.dtype == TYPES["bfloat16"],
         1, batch, rows, columns, depth,
         0, int(left_by_depth), left.shape[2], rows * depth, 0,
         0, int(right_by_depth), right.shape[2], depth * columns, 0,
-        columns, rows * columns, 0, activation, scale,
+        columns, rows * columns, 0, activation, timed, scale,
     )  # fmt: skip
     return (result.numpy() if hasattr(result, "numpy") else np.from_dlpack(result)).astype(float)
 
@@ -101,6 +107,37 @@ def test_epilogues(seen, dtype, activation, with_bias, with_residual):
     exact = exact + (bias.astype(float) if with_bias else 0)
     exact = ACTIVATIONS[activation](exact + (residual.astype(float) if with_residual else 0))
     assert found == pytest.approx(exact, rel=CLOSE[dtype], abs=CLOSE[dtype])
+
+
+def test_the_clock_chooses_an_algorithm_where_it_is_asked_to(seen, captures):
+    """Of those that the library says are possible, and that can run; each is run four times."""
+    left, right = factors("float32", rows=6)
+    exact = left.astype(float) @ right.astype(float)
+    for timed, algorithm in ((False, 42), (True, 43)):
+        before = seen.multiplied
+        assert multiply(left, right, timed=timed) == pytest.approx(exact, rel=1e-5, abs=1e-5)
+        assert seen.algorithm == algorithm
+        assert seen.multiplied == before + (2 * 4 + 1 + 1 if timed else 1)
+        multiply(left, right, timed=timed)
+        assert seen.algorithm == algorithm and seen.multiplied == before + (11 if timed else 2)
+
+
+def test_what_is_captured_is_timed_later(seen, captures):
+    left, right = factors("float32", rows=8)
+    captures.value = 1
+    multiply(left, right, timed=True)
+    assert seen.algorithm == 42
+    captures.value = 0
+    multiply(left, right, timed=True)
+    assert seen.algorithm == 43
+
+
+def test_what_is_added_in_place_is_added_once(seen, captures):
+    left, right = factors("float32", rows=9)
+    residual = np.ones((1, 9, 3), "float32")
+    found = multiply(left, right, residual=residual, timed=True, in_place=True)
+    exact = left.astype(float) @ right.astype(float) + 1
+    assert found == pytest.approx(exact, rel=1e-5, abs=1e-5) and seen.algorithm == 42
 
 
 def test_an_algorithm_is_chosen_once_for_each_product_and_thread(seen):
@@ -166,7 +203,7 @@ def test_heads_that_lie_side_by_side_take_a_call_each(seen):
     shim.function("matmul")(
         tensor(q), tensor(k), None, None, result, tensor(np.zeros(64, np.uint8)), 32, 32, False,
         heads, batch, length, length, size, *place, *place,
-        length, heads * length**2, length**2, 0, 1.0,
+        length, heads * length**2, length**2, 0, False, 1.0,
     )  # fmt: skip
     assert seen.multiplied == before + heads
     exact = np.einsum("bihd,bjhd->bhij", q.astype(float), k.astype(float))
@@ -185,7 +222,7 @@ def test_rows_of_a_batch_that_lie_by_turns(seen):
         tensor(left), tensor(right), None, tensor(residual), result,
         tensor(np.zeros(64, np.uint8)), 32, 32, False, 1, batch, rows, columns, depth,
         0, 1, batch * depth, depth, 0, 0, 0, columns, 0, 0,
-        batch * columns, columns, 0, 0, 1.0,
+        batch * columns, columns, 0, 0, False, 1.0,
     )  # fmt: skip
     exact = left.astype(float) @ right.astype(float) + residual
     assert np.from_dlpack(result) == pytest.approx(exact, rel=1e-5, abs=1e-5)

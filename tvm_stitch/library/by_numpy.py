@@ -33,7 +33,7 @@ def matmul(
     *numbers: Any,
 ) -> None:
     """output = activation(scale * left * right + residual + bias), in float32."""
-    calls, batch, rows, columns, depth, *places, line, stride, leap, activation, scale = numbers
+    calls, batch, rows, columns, depth, *places, line, stride, leap, activation, _, scale = numbers
     one = _matrices(_typed(left, is_bfloat), calls, batch, rows, depth, places[:5])
     other = _matrices(_typed(right, is_bfloat), calls, batch, columns, depth, places[5:])
     found = np.float32(scale) * (one @ other.swapaxes(-1, -2))

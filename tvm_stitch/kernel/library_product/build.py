@@ -45,6 +45,7 @@ WORKSPACE_BYTES = 32 << 20
 # one call would take TVM's kernels are faster: of 16 x 12 heads that lie side by side, products of
 # 128 x 64 x 128 in float32, twelve calls take 88 us on an H200, TVM's kernel 25.
 CALLS_AT_MOST = 2.5
+_FUNCTION = f"{shim.PREFIX}matmul"
 _CODES = {NONE: 0, RELU: 1, GELU: 2}  # of activations, as the shim has them
 
 
@@ -84,7 +85,7 @@ class LibraryKernel(Kernel):
     def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         """The function that calls the library, with its name and what it ends with as JSON."""
         workspace = tirx.decl_buffer((WORKSPACE_BYTES,), "uint8", "workspace")
-        call = _with_plain_types(f"{shim.PREFIX}matmul", self._arguments(workspace))
+        call = _with_plain_types(_FUNCTION, self._arguments(workspace))
         found = kernel_function(func, tirx.Evaluate(call), workspaces=[workspace])
         described = {"function": "matmul", "epilogue": str(self.epilogue)}
         return found.with_attr(LIBRARY_ATTRIBUTE, json.dumps(described))
@@ -99,7 +100,7 @@ class LibraryKernel(Kernel):
         sizes = [found.calls, found.batch, product.rows, product.columns, product.contracted]
         for factor in (found.left, found.right):
             sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride, factor.leap]
-        sizes += [found.line, found.stride, found.leap, _CODES[epilogue.activation]]
+        sizes += [found.line, found.stride, found.leap, _CODES[epilogue.activation], int(False)]
         return [
             *(nothing if tensor is None else tensor for tensor in tensors),
             product.outputs[0],
@@ -176,6 +177,23 @@ def _as_matrices(
             yield found if isinstance(found, Refused) else (product, found)
             if not batched and isinstance(found, Batches):
                 return
+
+
+def with_timed_algorithms(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A function whose products by the library, if it has any, take the fastest algorithm.
+
+    Their first call finds it.
+    """
+    if LIBRARY_ATTRIBUTE not in func.attrs:
+        return func
+
+    def timed(call: tvm.ir.Call) -> tvm.ir.Call:
+        if getattr(call.args[0] if call.args else None, "value", None) != _FUNCTION:
+            return call
+        *before, _, scale = call.args
+        return tvm.ir.Call(call.op, [*before, as_int64(int(True)), scale], ret_ty=call.ty)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tvm.ir.Call, timed)))
 
 
 CUBLASLT_PRODUCT = Implementation(LIBRARY_ATTRIBUTE, library_kernel, of_products=True, on_host=True)
