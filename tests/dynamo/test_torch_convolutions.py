@@ -279,12 +279,12 @@ def test_attention_of_channels_and_of_places_asks_no_library(model, layout):
 
 
 @pytest.mark.parametrize("asked", (False, True))
-def test_pytorchs_flag_has_engines_timed(monkeypatch, asked):
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", asked)
+def test_pytorchs_flag_has_engines_timed(asked):
     for own in (False, True):
-        options = Options(timed_convolutions=own)
-        settings = Settings(device=EXECUTOR, stitching=options)
-        assert GraphCompiler(settings).settings.stitching.timed_convolutions == (asked or own)
+        settings = Settings(device=EXECUTOR, stitching=Options(timed_convolutions=own))
+        with torch.backends.cudnn.flags(enabled=True, benchmark=asked):
+            ours = GraphCompiler(settings)
+        assert ours.settings.stitching.timed_convolutions == (asked or own)
 
 
 def test_products_that_may_be_tf32_are_pytorchs_convolutions_ours(monkeypatch):

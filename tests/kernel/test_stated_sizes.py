@@ -128,13 +128,21 @@ def test_twins_are_right_at_the_sizes_stated_and_at_others(name):
         assert found.ok, f"{sizes}: {found}"
 
 
-@pytest.mark.parametrize("size, scheme", [(64, "cluster"), (128, "global"), (200, "regional")])
-def test_kernels_of_any_size_are_in_rounds_where_those_of_known_sizes_are(size, scheme):
+@pytest.mark.parametrize(
+    "known_sizes, scheme",
+    [
+        ((64, 64, 64), "cluster"),
+        ((128, 128, 128), "cluster"),
+        ((16, 300, 64), "global"),
+        ((200, 200, 200), "regional"),
+    ],
+)
+def test_kernels_of_any_size_are_in_rounds_where_those_of_known_sizes_are(known_sizes, scheme):
     """A function launches all its kernels alike: with a barrier of the grid, or without."""
     twin: Twin = TWINS["instance norm, channels last"]
-    sizes = dict.fromkeys(twin.sizes[0], size)
+    sizes = dict(zip(twin.sizes[0], known_sizes, strict=True))
     known = the_kernel(twin.module(sizes), H200)
-    kernel = the_kernel(twin.symbolic, H200, stated(**{name: (size,) for name in sizes}))
+    kernel = the_kernel(twin.symbolic, H200, stated(**{n: (size,) for n, size in sizes.items()}))
     assert schedule_of(known).scheme == scheme
     assert (schedule_of(kernel).scheme == "global") == (scheme == "global")
     assert sources(kernel)[0] == sources(known)[0]

@@ -189,9 +189,10 @@ def stitched_kernel(
 ) -> StitchedKernel | Refused:
     """The programs that stages make, by the schedule that suits them; or why there is none.
 
-    Whether rounds are better than panels that a cluster keeps, or that are read again, the cost
-    model says; of rows that are read again it depends on sizes: where only run time knows these, on
-    what is stated of them. There are rounds where kernels of known sizes have them.
+    Whether rounds are better than panels that a cluster keeps the cost model says. Of rows that are
+    read again it depends on sizes: where only run time knows these, on what is stated of them.
+    There are rounds where kernels of known sizes have them; panels that are read again were slower
+    in every case that was measured.
     """
     ways = ways_of(stages, outputs, schemes)
     if isinstance(ways, Refused):
@@ -199,15 +200,25 @@ def stitched_kernel(
     first, *others = ways
     found = _of_programs(first, device, bounds, schemes)
     is_symbolic = any(constant(program.space.size) is None for program in first)
-    if not others or not (is_symbolic or any(kind_of(each) is PANEL for each in others[0])):
+    has_panels = bool(others) and any(kind_of(program) is PANEL for program in others[0])
+    if not others or not (is_symbolic or has_panels):
         return found
     without = tuple(scheme for scheme in schemes if scheme != "global")
     other = _of_programs(others[0], device, bounds, without)
+    if not (is_symbolic or isinstance(found, Refused) or _is_kept(other)):
+        return found
     kernels = [each for each in (found, other) if not isinstance(each, Refused)]
-    if len(kernels) > 1 and is_symbolic and bounds.points:
+    if len(kernels) > 1 and is_symbolic and bounds.points and not has_panels:
         at = bounds.representative
         return kernels[not any(wants_rounds(program, at) for program in kernels[1].programs)]
     return min(kernels, key=lambda kernel: kernel.cost_us) if kernels else found
+
+
+def _is_kept(kernel: StitchedKernel | Refused) -> bool:
+    """Whether there is a kernel that reads nothing again."""
+    if isinstance(kernel, Refused):
+        return False
+    return all(part.residence != "nowhere" for part in kernel.schedule.parts)
 
 
 def programs_chosen(
