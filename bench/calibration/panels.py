@@ -55,8 +55,7 @@ def panel_schedules(program: Program, device: Device, each: int, seed: str) -> l
 
 def _legal(program: Program, device: Device) -> Iterator[Schedule]:
     columns, total = (constant(each) or 0 for each in (program.space.columns, program.space.rows))
-    adjacent = adjacent_rows(program)
-    vectors = [n for n in (1, 2, 4, 8) if n <= adjacent]
+    vectors = [n for n in (1, 2, 4, 8) if n <= adjacent_rows(program)]
     for width, block, cluster, (residence, unroll), adjacent in itertools.product(
         WIDTHS, BLOCKS, CLUSTERS, WAITING, vectors
     ):

@@ -41,7 +41,6 @@ from tvm_stitch.kernel.panels.kind import PANEL
 from tvm_stitch.kernel.partition import make_programs, wants_rounds, ways_of
 from tvm_stitch.stages.bfloat16_constants import folded
 from tvm_stitch.stages.extents import Extents, is_open
-from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
@@ -199,9 +198,11 @@ def stitched_kernel(
         return _of_bounded_products(stages, outputs, device, bounds, schemes) or ways
     first, *others = ways
     found = _of_programs(first, device, bounds, schemes)
+    if not others:
+        return found
     is_symbolic = any(constant(program.space.size) is None for program in first)
-    has_panels = bool(others) and any(kind_of(program) is PANEL for program in others[0])
-    if not others or not (is_symbolic or has_panels):
+    has_panels = any(kind_of(program) is PANEL for program in others[0])
+    if not (is_symbolic or has_panels):
         return found
     without = tuple(scheme for scheme in schemes if scheme != "global")
     other = _of_programs(others[0], device, bounds, without)
@@ -219,20 +220,6 @@ def _is_kept(kernel: StitchedKernel | Refused) -> bool:
     if isinstance(kernel, Refused):
         return False
     return all(part.residence != "nowhere" for part in kernel.schedule.parts)
-
-
-def programs_chosen(
-    func: tirx.PrimFunc, device: Device, bounds: Bounds
-) -> tuple[Program, ...] | Refused:
-    """Those of the kernel that a fused PrimFunc becomes, of the ways that there are."""
-    stages = read_stages(func)
-    if isinstance(stages, Refused):
-        return stages
-    outputs = outputs_of(func, stages)
-    kernel = stitched_kernel(stages, outputs, device, bounds, SCHEMES)
-    if isinstance(kernel, Refused) or kernel.limits:
-        return make_programs(stages, outputs)
-    return kernel.programs
 
 
 def _of_bounded_products(

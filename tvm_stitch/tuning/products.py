@@ -103,7 +103,7 @@ def workload_with(
     """The workload of a fused PrimFunc whose kernel has such a layout."""
     if isinstance(layout, Tiles):
         return product_workload_of(function, device)
-    return workload_of(function, device, bounds)
+    return workload_of(function, device, bounds, layout.schemes)
 
 
 def _lines(products: tuple[TensorProduct, ...], sized: bool) -> Iterator[str]:

@@ -20,6 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import parsed
+from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, context_of, problem_of
 from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.emit import workspaces
@@ -28,7 +29,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.stitched import StitchedKernel, programs_chosen
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.stages.stage import (
     Expr,
@@ -210,10 +211,13 @@ class StitchedWorkload(Workload):
 
 
 def workload_of(
-    function: tirx.PrimFunc, device: Device, bounds: Bounds = NO_BOUNDS
+    function: tirx.PrimFunc,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: Iterable[str] = SCHEMES,
 ) -> StitchedWorkload | Refused:
-    """The workload of a fused PrimFunc's programs."""
-    programs = programs_chosen(function, device, bounds)
+    """The workload of a fused PrimFunc's programs, as kernels by these schemes have them."""
+    programs = read_programs(function, tuple(schemes))
     if isinstance(programs, Refused):
         return programs
     sizes = [e for program in programs for e in (program.space.rows, program.space.columns)]

@@ -8,8 +8,10 @@ import pytest
 from check import H200, TOGETHER, primfuncs
 from products import attention, lstm_cell
 from tuning_runs import DEVICE, KINDS, chosen, running_sums, softmax_of, softmax_over_rows, workload
+from tvm import te, topi
 
 from tvm_stitch import simt
+from tvm_stitch.kernel.build import kernel_of
 from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, WARP
 from tvm_stitch.kernel.kinds import kind_of
@@ -17,6 +19,7 @@ from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES
 from tvm_stitch.tuning.measuring.handler import Handler
 from tvm_stitch.tuning.measuring.jobs import Task
+from tvm_stitch.tuning.products import workload_with
 from tvm_stitch.tuning.spaces.space import Space, fitted
 from tvm_stitch.tuning.workload import workload_of
 
@@ -215,6 +218,18 @@ def test_kernels_in_rounds_compute_the_same_by_any_schedule(grid_barriers):
     handler.answer(Task(found, H200, first).message)
     answer = handler.answer({"do": "count", "schedule": other.to_json()})
     assert answer.get("cost", 0) > 0, answer
+
+
+def test_panels_that_are_chosen_before_rounds_are_tuned_as_panels():
+    y, dy = (te.placeholder((4096, 4096), "float32", name) for name in ("y", "dy"))
+    product = topi.multiply(y, dy)
+    total = topi.sum(product, axis=0, keepdims=True)
+    gradient = topi.subtract(product, topi.multiply(y, total))
+    function = te.create_prim_func([y, dy, gradient])
+    layout = kernel_of(function, DEVICE).layout
+    assert layout.scheme == "cluster" and len(workload_of(function, DEVICE).programs) == 3
+    found = workload_with(layout, function, DEVICE)
+    assert found.refusal(layout) is None and len(found.programs) == 1
 
 
 @pytest.mark.slow

@@ -44,6 +44,8 @@ class PhaseState:
 class RowState(Access):
     """What is known of one row of a program: loaded, kept, reduced."""
 
+    number = 0  # among the rows that a thread has side by side
+
     def __init__(
         self,
         program: Program,
@@ -64,8 +66,6 @@ class RowState(Access):
         self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
         self.vectors: Fragments = {}  # vectors along the columns loaded then
         self.carries: dict[Var, Var] = {}  # of each scan, what earlier chunks of the row came to
-
-    number = 0  # among the rows that a thread has side by side
 
     def begin_steps(self, phase: Phase, steps: Steps) -> None:
         """Make room for what some steps gather of all rows; nothing, where there is one."""
