@@ -21,6 +21,7 @@ from tvm_stitch.graph.front.empty import FewerLoops
 from tvm_stitch.graph.front.functions.legalized_once import LegalizeOnce
 from tvm_stitch.graph.front.functions.take import legalize_take
 from tvm_stitch.graph.front.pooling.adaptive import legalize_adaptive_avg_pool
+from tvm_stitch.graph.front.pooling.channels_last import POOLINGS, legalize_pooling
 from tvm_stitch.graph.front.pooling.max_backward import legalize_max_pool2d_backward
 from tvm_stitch.graph.front.scattered.scatter_nd import legalize_scatter_nd
 from tvm_stitch.stages.bfloat16_constants import by_bits
@@ -156,6 +157,7 @@ LEGALISATIONS = {
     "relax.argmin": legalize_argmin,
     **{f"relax.nn.adaptive_avg_pool{n}d": legalize_adaptive_avg_pool for n in (1, 2, 3)},
     "relax.grad.max_pool2d_backward": legalize_max_pool2d_backward,
+    **{f"relax.{name}": legalize_pooling for name in POOLINGS},
     "relax.take": legalize_take,
     **{f"relax.{name}": legalize_convolution for name in CONVOLUTIONS},
 }
