@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES, TF32
 from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "greedy")
@@ -18,6 +18,7 @@ _FLAGS = (
     "partition",
     "fast_math",
     "tf32_convolutions",
+    "tf32_products",
     "timed_convolutions",
     "timed_products",
     "measure",
@@ -62,6 +63,9 @@ class Options:
     tf32_convolutions: let cuDNN round the factors of float32 convolutions to TF32 (10 bits of
         mantissa), which tensor cores multiply. Under PyTorch its own flag decides as well, which is
         on by default.
+    tf32_products: the same of products of float32 by cuBLASLt, if the planner prefers these to a
+        kernel that does not round; of convolutions that become products, too. Under PyTorch
+        `torch.set_float32_matmul_precision("high")` asks for this as well.
     timed_convolutions: convolutions by cuDNN try up to eight of its engines in their first call and
         keep the fastest, still a reproducible one. Under PyTorch `torch.backends.cudnn.benchmark`
         asks for this as well.
@@ -101,6 +105,7 @@ class Options:
     largest_kernel: int = 256
     fast_math: bool = False
     tf32_convolutions: bool = False
+    tf32_products: bool = False
     timed_convolutions: bool = False
     timed_products: bool = False
     measure: bool = False
@@ -114,7 +119,7 @@ class Options:
         if isinstance(self.schemes, str) or not isinstance(self.schemes, Iterable):
             raise InputError(f"schemes must be a tuple of names, not {self.schemes!r}")
         object.__setattr__(self, "schemes", tuple(self.schemes))
-        unknown = [scheme for scheme in self.schemes if scheme not in SCHEMES]
+        unknown = [scheme for scheme in self.schemes if scheme not in (*SCHEMES, TF32)]
         if unknown:
             raise InputError(f"unknown schemes {unknown}; known are {list(SCHEMES)}")
         if self.plan is not None and not isinstance(self.plan, SavedPlan):
@@ -131,6 +136,10 @@ class Options:
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        rounding = (TF32,) if self.tf32_products else ()  # one more way, for whoever chooses one
+        object.__setattr__(
+            self, "schemes", (*(each for each in self.schemes if each != TF32), *rounding)
+        )
         for name, (kind, smallest) in _NUMBERS.items():
             value: Any = getattr(self, name)
             if name == "workspace_bytes" and value is None:

@@ -287,16 +287,23 @@ def test_pytorchs_flag_has_engines_timed(asked):
         assert ours.settings.stitching.timed_convolutions == (asked or own)
 
 
-def test_products_that_may_be_tf32_are_pytorchs_convolutions_ours(monkeypatch):
+def test_what_may_be_tf32_is_ours_where_pytorch_says_so(monkeypatch):
     def products(precision):
         monkeypatch.setattr(torch, "get_float32_matmul_precision", precision)
-        return torch.float32 in Libraries.of(Settings(device=EXECUTOR)).products
+        by_tf32 = GraphCompiler(Settings(device=EXECUTOR)).settings.stitching.tf32_products
+        return torch.float32 in Libraries.of(Settings(device=EXECUTOR)).products, by_tf32
 
     def mixed():
         raise RuntimeError("PyTorch is checking the matmul precision without a backend's name")
 
-    assert products(lambda: "highest")
-    assert not products(lambda: "high") and not products(mixed)
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: True)
+    assert products(lambda: "highest") == (True, False)
+    assert products(lambda: "high") == products(lambda: "medium") == (True, True)
+    assert products(mixed) == (False, False)
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: False)
+    assert products(lambda: "highest") == (True, False)
+    # A convolution that becomes a product would be rounded, too.
+    assert products(lambda: "high") == (False, False)
     for allowed in (True, False):
         monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: allowed)  # noqa: B023
         assert torch.float32 in Libraries.of(Settings(device=EXECUTOR)).convolutions

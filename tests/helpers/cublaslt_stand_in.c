@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { R_32F = 0, R_16F = 2, R_16BF = 14, INVALID = 7, NOT_SUPPORTED = 15 };
+enum { R_32F = 0, R_16F = 2, R_16BF = 14, INVALID = 7, NOT_SUPPORTED = 15, BY_TF32 = 77 };
 
 typedef struct {
   int compute, scale, trans_a, trans_b, epilogue, bias_type;
@@ -79,7 +79,7 @@ int cublasLtMatmulDescCreate(void **made, int compute, int scale) {
   Desc *desc = calloc(1, sizeof(Desc));
   desc->compute = compute, desc->scale = scale, desc->epilogue = 1, desc->bias_type = -1;
   *made = desc;
-  return compute == 68 && scale == R_32F ? 0 : INVALID;
+  return (compute == 68 || compute == BY_TF32) && scale == R_32F ? 0 : INVALID;
 }
 
 int cublasLtMatmulDescSetAttribute(void *to, int attribute, const void *value, size_t bytes) {
@@ -165,6 +165,17 @@ static float get(const void *from, int type, int64_t at) {
   return found;
 }
 
+/* A factor: with 10 bits of mantissa, to nearest, where it is asked for. */
+static float factor(const void *from, int type, int64_t at, int compute) {
+  float found = get(from, type, at);
+  if (compute != BY_TF32 || type != R_32F) return found;
+  uint32_t bits;
+  memcpy(&bits, &found, 4);
+  bits = (bits + 0x1000) & 0xffffe000;
+  memcpy(&found, &bits, 4);
+  return found;
+}
+
 static void put(void *into, int type, int64_t at, float value) {
   uint32_t wide;
   memcpy(&wide, &value, 4);
@@ -212,8 +223,8 @@ int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, const voi
         for (uint64_t k = 0; k < depth; k++) {
           int64_t at = desc->trans_a ? row * la->ld + k : k * la->ld + row;
           int64_t bt = desc->trans_b ? k * lb->ld + col : col * lb->ld + k;
-          sum += (double)get(a, la->type, at + batch * la->stride) *
-                 get(b, lb->type, bt + batch * lb->stride);
+          sum += (double)factor(a, la->type, at + batch * la->stride, desc->compute) *
+                 factor(b, lb->type, bt + batch * lb->stride, desc->compute);
         }
         int64_t to = col * ld->ld + row + batch * ld->stride;
         float value = *alpha * (float)sum;

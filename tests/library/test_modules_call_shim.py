@@ -15,6 +15,7 @@ from tvm import relax
 
 import tvm_stitch
 from tvm_stitch import Options, library
+from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
 from tvm_stitch.verify import rounded, stitched_for_cpu
@@ -61,6 +62,20 @@ def test_a_module_asks_for_the_fastest_algorithm(seen, captures, options):
     found = machine["main"](*(tvm.runtime.tensor(array) for array in arrays_of(case))).numpy()
     assert found == pytest.approx(case.expected[0], rel=1e-5, abs=1e-5)
     assert seen.algorithm == (43 if options.timed_products else 42)
+
+
+def test_a_module_rounds_to_tf32_on_request(seen):
+    """In the library as by NumPy, which the executor calls."""
+    case = product("float32", 33, 256, 40, "bias")
+    found = {}
+    for tf32 in (False, True):
+        options = Options(tf32_products=tf32)
+        machine = relax.VirtualMachine(on_host(case, options), tvm.cpu())
+        found[tf32] = machine["main"](*map(tvm.runtime.tensor, arrays_of(case))).numpy()
+        runner = Runner(stitched_for_cpu(case.module, H200, options), H200)
+        assert runner.run(arrays_of(case), seed=0)[0] == pytest.approx(found[tf32], abs=1e-4)
+    errors = {tf32: np.abs(each - case.expected[0]).max() for tf32, each in found.items()}
+    assert errors[False] < 1e-5 and 1e-3 < errors[True] < 3e-2
 
 
 RUN = """

@@ -38,7 +38,7 @@ def tensor(array):
 def multiply(
     left, right, output="float32", bias=None, residual=None, activation=0,
     left_by_depth=True, right_by_depth=False, workspace=64, scale=1.0, timed=False,
-    in_place=False,
+    in_place=False, tf32=False,
 ):  # fmt: skip
     """left [batch, rows, depth] by right [batch, depth, columns], laid out as is said.
 
@@ -58,7 +58,7 @@ def multiply(
         1, batch, rows, columns, depth,
         0, int(left_by_depth), left.shape[2], rows * depth, 0,
         0, int(right_by_depth), right.shape[2], depth * columns, 0,
-        columns, rows * columns, 0, activation, timed, scale,
+        columns, rows * columns, 0, activation, tf32, timed, scale,
     )  # fmt: skip
     return (result.numpy() if hasattr(result, "numpy") else np.from_dlpack(result)).astype(float)
 
@@ -107,6 +107,22 @@ def test_epilogues(seen, dtype, activation, with_bias, with_residual):
     exact = exact + (bias.astype(float) if with_bias else 0)
     exact = ACTIVATIONS[activation](exact + (residual.astype(float) if with_residual else 0))
     assert found == pytest.approx(exact, rel=CLOSE[dtype], abs=CLOSE[dtype])
+
+
+def test_factors_of_float32_are_rounded_to_tf32_on_request(seen):
+    """Products are kept apart by that, and what multiplies by NumPy rounds alike."""
+    left, right = factors("float32", depth=64)
+    exact = left.astype(float) @ right.astype(float)
+    rounded = rounded_to_tf32(left) @ rounded_to_tf32(right)
+    assert np.abs(rounded - exact).max() > 1e-4
+    for tf32, expected in ((False, exact), (True, rounded), (False, exact)):
+        assert multiply(left, right, tf32=tf32) == pytest.approx(expected, abs=1e-5)
+
+
+def rounded_to_tf32(array):
+    """With 10 bits of mantissa behind the first, in float64."""
+    mantissa, exponent = np.frexp(array.astype(float))
+    return np.ldexp(np.floor(np.ldexp(mantissa, 11) + 0.5), exponent - 11)
 
 
 def test_the_clock_chooses_an_algorithm_where_it_is_asked_to(seen, captures):
@@ -203,7 +219,7 @@ def test_heads_that_lie_side_by_side_take_a_call_each(seen):
     shim.function("matmul")(
         tensor(q), tensor(k), None, None, result, tensor(np.zeros(64, np.uint8)), 32, 32, False,
         heads, batch, length, length, size, *place, *place,
-        length, heads * length**2, length**2, 0, False, 1.0,
+        length, heads * length**2, length**2, 0, False, False, 1.0,
     )  # fmt: skip
     assert seen.multiplied == before + heads
     exact = np.einsum("bihd,bjhd->bhij", q.astype(float), k.astype(float))
@@ -222,7 +238,7 @@ def test_rows_of_a_batch_that_lie_by_turns(seen):
         tensor(left), tensor(right), None, tensor(residual), result,
         tensor(np.zeros(64, np.uint8)), 32, 32, False, 1, batch, rows, columns, depth,
         0, 1, batch * depth, depth, 0, 0, 0, columns, 0, 0,
-        batch * columns, columns, 0, 0, False, 1.0,
+        batch * columns, columns, 0, 0, False, False, 1.0,
     )  # fmt: skip
     exact = left.astype(float) @ right.astype(float) + residual
     assert np.from_dlpack(result) == pytest.approx(exact, rel=1e-5, abs=1e-5)

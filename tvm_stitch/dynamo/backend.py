@@ -48,17 +48,16 @@ from tvm_stitch.dynamo.rewrites.in_order import (
     divided,
     rewrite_joint,
 )
-from tvm_stitch.dynamo.rewrites.untraced.attention import (
-    with_fused_masks,
-    with_shared_heads,
-    with_single_queries_written_out,
+from tvm_stitch.dynamo.rewrites.untraced.attention_kernels import (
+    attention_settings,
+    cudnn_attention_first,
 )
-from tvm_stitch.dynamo.rewrites.untraced.scans import with_scans_written_out
+from tvm_stitch.dynamo.rewrites.untraced.in_order import rewrite_untraced
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.support import (
     Libraries,
     Support,
-    as_pytorch_convolves,
+    as_pytorch_asks,
     begin_libraries,
     tensors_of,
 )
@@ -121,7 +120,7 @@ class GraphCompiler:
     kernels: dict[Any, Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.settings = as_pytorch_convolves(self.settings)
+        self.settings = as_pytorch_asks(self.settings)
         # A part that fails later on runs as PyTorch's operators.
         require_writable(self.settings.stitching)
         self._machines = Machines(self.settings, self._is_for_gpu)
@@ -139,11 +138,7 @@ class GraphCompiler:
         if device is None:
             return graph.forward
         begin_libraries(self.settings)  # g++ works while AOTAutograd traces
-        with_fused_masks(graph.graph)
-        with_single_queries_written_out(graph.graph)
-        with_shared_heads(graph.graph)
-        with_scans_written_out(graph.graph)
-        graph.recompile()
+        rewrite_untraced(graph)
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
@@ -151,7 +146,7 @@ class GraphCompiler:
         store = None if captures else self._store()
         keeps = keeper if store is not None else lambda compiler: compiler
         trace = partial(
-            traced,
+            cudnn_attention_first(graph.graph, device)(traced),
             graph,
             inputs,
             fw_compiler=keeps(partial(compile_, "forward")),
@@ -206,7 +201,7 @@ class GraphCompiler:
 
     def _compiled_by(self, target: tvm.target.Target, records: Records | None) -> str:
         """All that a compiled graph depends on beside dynamo's graph and what PyTorch knows."""
-        settings = self.settings.device, self.settings.smallest_part
+        settings = self.settings.device, self.settings.smallest_part, attention_settings()
         libraries = self._libraries()
         known = [sorted(map(str, each)) for each in (libraries.products, libraries.convolutions)]
         with target:

@@ -57,16 +57,13 @@ class Libraries:
 
     @staticmethod
     def of(settings: Settings) -> Libraries:
-        """As this machine, the settings and PyTorch's flags allow.
-
-        Products of float32 by TF32, where the user lets PyTorch use it, are PyTorch's.
-        """
+        """As this machine, the settings and PyTorch's flags allow."""
         if not _are_allowed(settings):
             return Libraries()
-        exact = _says(torch.get_float32_matmul_precision, "highest")
+        is_said = _multiplies_exactly() or multiplies_by_tf32()
         is_told = convolves_by_tf32() or _says(torch._C._get_cudnn_allow_tf32, False)
         return Libraries(
-            frozenset() if unusable(CUBLASLT) else _MULTIPLIED if exact else _HALVES,
+            frozenset() if unusable(CUBLASLT) else _MULTIPLIED if is_said else _HALVES,
             frozenset() if unusable(CUDNN) else _MULTIPLIED if is_told else _HALVES,
         )
 
@@ -76,12 +73,26 @@ def convolves_by_tf32() -> bool:
     return _says(torch._C._get_cudnn_allow_tf32, True)
 
 
-def as_pytorch_convolves(settings: Settings) -> Settings:
-    """The settings with what PyTorch's flags ask of cuDNN: TF32, engines by the clock."""
+def multiplies_by_tf32() -> bool:
+    """Whether PyTorch's flags let cuBLAS round what it multiplies in float32.
+
+    Convolutions may become products: where only one of both may be rounded, products are PyTorch's.
+    """
+    precision = torch.get_float32_matmul_precision
+    return any(_says(precision, each) for each in ("high", "medium")) and convolves_by_tf32()
+
+
+def _multiplies_exactly() -> bool:
+    return _says(torch.get_float32_matmul_precision, "highest")
+
+
+def as_pytorch_asks(settings: Settings) -> Settings:
+    """The settings with what PyTorch's flags ask of libraries: TF32, engines by the clock."""
     own = settings.stitching
     own = replace(
         own,
         tf32_convolutions=own.tf32_convolutions or convolves_by_tf32(),
+        tf32_products=own.tf32_products or multiplies_by_tf32(),
         timed_convolutions=own.timed_convolutions or torch.backends.cudnn.benchmark,
     )
     return replace(settings, stitching=own)

@@ -33,9 +33,12 @@ def matmul(
     *numbers: Any,
 ) -> None:
     """output = activation(scale * left * right + residual + bias), in float32."""
-    calls, batch, rows, columns, depth, *places, line, stride, leap, activation, _, scale = numbers
+    *sizes, activation, tf32, _timed, scale = numbers
+    calls, batch, rows, columns, depth, *places, line, stride, leap = sizes
     one = _matrices(_typed(left, is_bfloat), calls, batch, rows, depth, places[:5])
     other = _matrices(_typed(right, is_bfloat), calls, batch, columns, depth, places[5:])
+    if tf32:
+        one, other = _rounded_to_tf32(one), _rounded_to_tf32(other)
     found = np.float32(scale) * (one @ other.swapaxes(-1, -2))
     if residual is not None:
         added = _typed(residual, is_bfloat)
@@ -53,6 +56,14 @@ def _matrices(
     start, by_depth, line, stride, leap = map(int, place)
     steps = (leap, stride, line, 1) if by_depth else (leap, stride, 1, line)
     return strided(array, (calls, batch, side, depth), steps, start).astype(np.float32)
+
+
+def _rounded_to_tf32(array: np.ndarray) -> np.ndarray:
+    """With 10 bits of mantissa, to nearest, as tensor cores take what they multiply."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    rounded = (bits + np.uint32(1 << 12)) & np.uint32(0xFFFFFFFF << 13 & 0xFFFFFFFF)
+    finite = np.isfinite(array)
+    return np.where(finite, rounded.view(np.float32), array)
 
 
 def _results(array: np.ndarray, shape: tuple[int, ...], steps: tuple[int, int, int]) -> np.ndarray:

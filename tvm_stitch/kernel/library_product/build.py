@@ -20,9 +20,9 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.contiguity import Extent, is_at_least
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.prim_func import kernel_function
-from tvm_stitch.kernel.ir.mapping import LIBRARY
+from tvm_stitch.kernel.ir.mapping import LIBRARY, TF32
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Missing
-from tvm_stitch.kernel.library_product.cost import ending_us, library_us
+from tvm_stitch.kernel.library_product.cost import ending_us, library_us, timing_of
 from tvm_stitch.kernel.library_product.epilogue import (
     GELU,
     MOST_STAGES,
@@ -56,6 +56,7 @@ class LibraryKernel(Kernel):
     product: TensorProduct
     batches: Batches
     epilogue: LibraryEpilogue
+    tf32: bool  # whether factors of float32 are rounded to 10 bits of mantissa
     # An activation is several operators, of which the library takes all or none.
     most_at_once: ClassVar[int] = MOST_STAGES
 
@@ -71,10 +72,10 @@ class LibraryKernel(Kernel):
 
     def us(self, calls: int, batch: Extent) -> float:
         """The same of so many calls of a batch each."""
-        one = replace(self.product, entries=batch)
+        one, timing = replace(self.product, entries=batch), timing_of(self.product, self.tf32)
         return self.bounds.mean(
             lambda point: (
-                calls * library_us(one, self.device, extents=point)
+                calls * library_us(one, self.device, timing, point)
                 + ending_us(self.product, self.epilogue, self.device, point)
             )
         )
@@ -87,7 +88,7 @@ class LibraryKernel(Kernel):
         workspace = tirx.decl_buffer((WORKSPACE_BYTES,), "uint8", "workspace")
         call = _with_plain_types(_FUNCTION, self._arguments(workspace))
         found = kernel_function(func, tirx.Evaluate(call), workspaces=[workspace])
-        described = {"function": "matmul", "epilogue": str(self.epilogue)}
+        described = {"function": "matmul", "epilogue": str(self.epilogue), "tf32": self.tf32}
         return found.with_attr(LIBRARY_ATTRIBUTE, json.dumps(described))
 
     def _arguments(self, workspace: Var) -> list[Expr]:
@@ -100,7 +101,8 @@ class LibraryKernel(Kernel):
         sizes = [found.calls, found.batch, product.rows, product.columns, product.contracted]
         for factor in (found.left, found.right):
             sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride, factor.leap]
-        sizes += [found.line, found.stride, found.leap, _CODES[epilogue.activation], int(False)]
+        sizes += [found.line, found.stride, found.leap, _CODES[epilogue.activation]]
+        sizes += [int(self.tf32), int(False)]  # not by the clock
         return [
             *(nothing if tensor is None else tensor for tensor in tensors),
             product.outputs[0],
@@ -120,7 +122,7 @@ def library_kernel(
     """The product that stages are, by the library; or why it cannot be."""
     if LIBRARY not in schemes or is_off():
         return Refused("libraries are switched off")
-    found = _readable(stages, outputs, device, bounds)
+    found = _readable(stages, outputs, device, bounds, TF32 in schemes)
     if isinstance(found, Refused):
         return found
     missing = shim.unusable(CUBLASLT)
@@ -128,12 +130,12 @@ def library_kernel(
 
 
 def _readable(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, bounds: Bounds
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, bounds: Bounds, tf32: bool
 ) -> LibraryKernel | Refused:
     first: Refused | None = None
     kernels: list[LibraryKernel] = []
     for read in _as_matrices(stages, outputs):
-        made = read if isinstance(read, Refused) else _kernel(*read, device, bounds)
+        made = read if isinstance(read, Refused) else _kernel(*read, device, bounds, tf32)
         if isinstance(made, Refused):
             first = first or made
         else:
@@ -144,7 +146,7 @@ def _readable(
 
 
 def _kernel(
-    product: TensorProduct, found: Batches, device: Device, bounds: Bounds
+    product: TensorProduct, found: Batches, device: Device, bounds: Bounds, tf32: bool
 ) -> LibraryKernel | Refused:
     output = dtype_of(product.outputs[0])
     if output not in ("float32", product.multiplied):
@@ -152,7 +154,8 @@ def _kernel(
     epilogue = library_epilogue(product)
     if isinstance(epilogue, Refused):
         return epilogue
-    kernel = LibraryKernel(device, bounds, product, found, epilogue)
+    tf32 = tf32 and product.multiplied == "float32"
+    kernel = LibraryKernel(device, bounds, product, found, epilogue, tf32)
     if kernel.cost_us > CALLS_AT_MOST * kernel.us(1, product.entries):
         return Refused(f"the library would take {found.calls} calls")
     return kernel

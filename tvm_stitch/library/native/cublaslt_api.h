@@ -27,7 +27,8 @@ struct HeuristicResult {
 };
 
 enum DataType : int { R_32F = 0, R_16F = 2, R_16BF = 14 };
-enum ComputeType : int { COMPUTE_32F = 68 };  // products and sums in float32; no TF32
+// Sums in float32; so are products, or their factors are rounded to TF32.
+enum ComputeType : int { COMPUTE_32F = 68, COMPUTE_32F_FAST_TF32 = 77 };
 enum Operation : int { OP_N = 0, OP_T = 1 };
 enum DescAttribute : int {
   DESC_TRANSA = 3,

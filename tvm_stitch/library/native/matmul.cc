@@ -124,7 +124,7 @@ void Multiply(const ffi::Arguments& args) {
   const Place left_place = next.Where(), right_place = next.Where();
   const int64_t line = next.Integer(), stride = next.Integer(), leap = next.Integer();
   const int64_t activation = next.Integer();
-  const bool timed = next.Integer();
+  const bool tf32 = next.Integer(), timed = next.Integer();
   const double scale = next.Number();
   if (calls == 0 || batch == 0 || rows == 0 || columns == 0) return;
   const int64_t factor_bytes = factor_bits / 8, output_bytes = output_bits / 8;
@@ -150,6 +150,7 @@ void Multiply(const ffi::Arguments& args) {
                         bias.has_value(),
                         residual.has_value(),
                         activation,
+                        tf32,
                         Alignment(left_data, left_place.stride, left_place.leap, factor_bytes),
                         Alignment(right_data, right_place.stride, right_place.leap, factor_bytes),
                         Alignment(residual_data, stride, leap, output_bytes),

@@ -38,7 +38,7 @@ struct Product {
   int64_t left_by_depth, left_line, left_stride, right_by_depth, right_line, right_stride;
   int64_t output_line, output_stride;
   int64_t factors, output;  // DataType
-  int64_t has_bias, has_residual, activation;
+  int64_t has_bias, has_residual, activation, tf32;
   int64_t left_alignment, right_alignment, residual_alignment, output_alignment;
   int64_t workspace;  // bytes
   int64_t timed;      // whether the clock chooses the algorithm
@@ -58,6 +58,7 @@ struct Product {
     std::string text = batch == 1 ? "" : std::to_string(batch) + " times ";
     text += std::to_string(rows) + "x" + std::to_string(depth) + " by " + std::to_string(depth) +
             "x" + std::to_string(columns) + ", " + name(factors) + " to " + name(output);
+    if (tf32) text += " by TF32";
     if (has_residual) text += ", residual";
     if (has_bias) text += ", bias";
     if (activation != kNone) text += activation == kReLU ? ", ReLU" : ", GELU";
@@ -65,12 +66,12 @@ struct Product {
   }
 
  private:
-  std::array<int64_t, 23> Fields() const {
+  std::array<int64_t, 24> Fields() const {
     return {batch,          rows,           columns,      depth,          left_by_depth,
             left_line,      left_stride,    right_by_depth, right_line,   right_stride,
             output_line,    output_stride,  factors,      output,         has_bias,
-            has_residual,   activation,     left_alignment, right_alignment, residual_alignment,
-            output_alignment, workspace,    timed};
+            has_residual,   activation,     tf32,         left_alignment, right_alignment,
+            residual_alignment, output_alignment, workspace, timed};
   }
 };
 
@@ -197,7 +198,8 @@ class Plan {
 
   void Describe() {
     void* made = nullptr;
-    functions_.Check(functions_.desc_create(&made, COMPUTE_32F, R_32F), "describing a product",
+    const int compute = product_.tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F;
+    functions_.Check(functions_.desc_create(&made, compute, R_32F), "describing a product",
                      product_);
     desc_.reset(made);
     Set(DESC_TRANSA, static_cast<int32_t>(product_.right_by_depth ? OP_T : OP_N));

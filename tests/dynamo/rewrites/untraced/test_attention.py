@@ -12,6 +12,10 @@ from tvm_stitch.dynamo.rewrites.untraced.attention import (  # noqa: E402
     with_shared_heads,
     with_single_queries_written_out,
 )
+from tvm_stitch.dynamo.rewrites.untraced.attention_kernels import (  # noqa: E402
+    attention_settings,
+    cudnn_attention_first,
+)
 from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
 
 attention = torch.nn.functional.scaled_dot_product_attention
@@ -368,3 +372,62 @@ def test_many_queries_of_halves_ask_for_groups(causal, dynamic):
 def test_heads_that_stay_repeated(attend, queries):
     """Many queries; one that sees the first key alone; others' orders; a mask for each head."""
     assert heads_of_keys(attend, *with_two_heads_of_keys(queries)) == 4
+
+
+def traced_order(function, inputs, device="cuda", dynamic=False):
+    """The order in which PyTorch asks its kernels for attention while a graph is traced."""
+    found = []
+
+    def backend(graph, _inputs):
+        with cudnn_attention_first(graph.graph, torch.device(device)):
+            found.append(torch._C._get_sdp_priority_order())
+        return graph.forward
+
+    torch.compile(function, backend=backend, dynamic=dynamic)(*inputs)
+    return found[0]
+
+
+PYTORCHS, CUDNNS = [1, 2, 0, 3, 4], [3, 1, 2, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("how", "order"),
+    [
+        ("halves", CUDNNS),
+        ("a mask", CUDNNS),
+        ("float32", PYTORCHS),
+        ("few queries", PYTORCHS),
+        ("sizes that change", PYTORCHS),
+        ("an older GPU", PYTORCHS),
+        ("a CPU", PYTORCHS),
+        ("the user's", [2, 1, 0, 3, 4]),
+    ],
+)
+def test_cudnns_attention_is_asked_first_where_it_is_faster(monkeypatch, how, order):
+    capability = (8, 0) if how == "an older GPU" else (9, 0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
+    before = torch._C._get_sdp_priority_order()
+    dtype = torch.float32 if how == "float32" else torch.bfloat16
+    query, key, value = (torch.randn(2, 4, 64, 8, dtype=dtype) for _ in range(3))
+    query = query[:, :, : 1 if how == "few queries" else 64]
+    mask = (torch.zeros(1, 1, 64, 64, dtype=dtype),) if how == "a mask" else ()
+    if how == "the user's":
+        torch._C._set_sdp_priority_order(order)
+    try:
+        found = traced_order(
+            attention,
+            (query, key, value, *mask),
+            "cpu" if how == "a CPU" else "cuda",
+            how == "sizes that change",
+        )
+        assert found == order
+        assert torch._C._get_sdp_priority_order() == (order if how == "the user's" else before)
+    finally:
+        torch._C._set_sdp_priority_order(before)
+
+
+def test_a_kept_graph_is_for_the_kernels_that_were_allowed():
+    before = attention_settings()
+    with torch.nn.attention.sdpa_kernel([torch.nn.attention.SDPBackend.MATH]):
+        assert attention_settings() != before
+    assert attention_settings() == before

@@ -1,0 +1,82 @@
+"""Which of PyTorch's fused kernels for attention AOTAutograd traces: cuDNN's before the others.
+
+In: a graph as dynamo gives it, where attention is still one call, and its device. Out: an order of
+PyTorch's, while the graph is traced; PyTorch says itself what cuDNN takes, and its order stands for
+the rest. Must not know what becomes of the graph.
+
+PyTorch 2.11 prefers its flash attention, which on an H200 takes 1.2 to 2.0 times as long for
+bfloat16 of 64 to 8192 queries, and 1.6 to 2.0 times as long backward, or where there is a mask its
+efficient attention: 1.2 times, and as long backward (bench/results/h200/torch_models.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import fx
+from torch.nn.attention import SDPBackend
+
+from tvm_stitch.dynamo.settings import CUDA
+
+_ATTENTION = torch.nn.functional.scaled_dot_product_attention
+_CUDNN = int(SDPBackend.CUDNN_ATTENTION)
+_PYTORCHS_ORDER = [1, 2, 0, 3, 4]  # flash, efficient, math, cuDNN: a user's own order stands
+_HALVES = (torch.float16, torch.bfloat16)
+_OLDEST = (9, 0)
+# Of fewer, as where a word is added to a text, flash attention divides the keys among blocks.
+FEWEST_QUERIES = 64
+
+
+@contextmanager
+def cudnn_attention_first(graph: fx.Graph, device: torch.device) -> Iterator[None]:
+    """Have attention that is traced now be cuDNN's, if it is faster at all there is of a graph."""
+    if _order() != _PYTORCHS_ORDER or not _is_faster(graph, device):
+        yield
+        return
+    rest = [each for each in _PYTORCHS_ORDER if each != _CUDNN]
+    torch._C._set_sdp_priority_order([_CUDNN, *rest])
+    try:
+        yield
+    finally:
+        torch._C._set_sdp_priority_order(_PYTORCHS_ORDER)
+
+
+def attention_settings() -> str:
+    """What PyTorch's choice depends on beside a graph."""
+    allowed = (
+        torch.backends.cuda.flash_sdp_enabled(),
+        torch.backends.cuda.mem_efficient_sdp_enabled(),
+        torch.backends.cuda.math_sdp_enabled(),
+        torch.backends.cuda.cudnn_sdp_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    return f"{_order()} {allowed}"
+
+
+def _order() -> list[int]:
+    """The order in which PyTorch asks its kernels."""
+    found: list[int] = torch._C._get_sdp_priority_order()
+    return found
+
+
+def _is_faster(graph: fx.Graph, device: torch.device) -> bool:
+    """cuDNN makes a plan for every size, so that sizes that change are not for it."""
+    calls = graph.find_nodes(op="call_function", target=_ATTENTION)
+    if not calls or device.type != CUDA or torch.cuda.get_device_capability(device) < _OLDEST:
+        return False
+    return all(map(_suits_cudnn, calls))
+
+
+def _suits_cudnn(call: fx.Node) -> bool:
+    shapes: list[Any] = []
+    for place, name in enumerate(("query", "key", "value")):
+        given = call.args[place] if len(call.args) > place else call.kwargs.get(name)
+        tensor = given.meta.get("example_value") if isinstance(given, fx.Node) else None
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in _HALVES:
+            return False
+        shapes.append(tensor.shape)
+    is_known = all(isinstance(size, int) for shape in shapes for size in shape)
+    return is_known and shapes[0][-2] >= FEWEST_QUERIES
