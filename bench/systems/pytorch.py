@@ -107,8 +107,13 @@ class Inductor:
 
 def full_precision() -> None:
     """float32 products in float32, as every system here computes them."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    allow_tf32(False)
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether factors of float32 may be rounded to TF32, of products and of convolutions."""
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
 
 
 def systems() -> list[Any]:

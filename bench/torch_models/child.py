@@ -15,7 +15,7 @@ import torch
 
 from bench.child import Send, answer_parent
 from bench.systems import Gpu
-from bench.systems.pytorch import full_precision
+from bench.systems.pytorch import allow_tf32
 from bench.torch_models import registry
 from bench.torch_models.systems import CUDA
 from bench.torch_models.training import Training
@@ -39,7 +39,7 @@ def serve(commands: Iterable[str], send: Send) -> int:
 
 
 def _serve(command: dict[str, Any], send: Send) -> None:
-    full_precision()
+    allow_tf32(command["tf32"])
     gpu = Gpu(command["lock"], lambda event: send({"event": event}))
     if command["device"] == CUDA:
         from bench import environment

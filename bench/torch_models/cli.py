@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--systems", metavar="A,B,…", help=f"of {SYSTEMS + OPTIONAL}")
     made.add_argument("--device", choices=DEVICES, default=CUDA)
     made.add_argument("--small", action="store_true", help="small sizes of the same models")
+    made.add_argument("--tf32", action="store_true", help="let float32 be rounded to TF32")
     made.add_argument("--untimed", action="store_true", help="call and compare, without times")
     made.add_argument("--jobs", type=int, default=1, help="models that compile at once")
     made.add_argument(
@@ -69,6 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         device=options.device,
         small=options.small,
         timed=not options.untimed,
+        tf32=options.tf32,
         output=options.output,
         jobs=options.jobs,
         time_limit_s=options.time_limit,

@@ -31,6 +31,7 @@ class Settings:
     small: bool
     output: Path
     timed: bool = True  # where there is a GPU
+    tf32: bool = False  # what float32 may be rounded to
     jobs: int = 1
     time_limit_s: float = 300.0
     seconds: float | None = None
@@ -184,6 +185,7 @@ class Run:
             "device": self._settings.device,
             "small": self._settings.small,
             "timed": self._settings.timed,
+            "tf32": self._settings.tf32,
             "first_only": again,
             "lock": os.path.join(self._folder, "gpu") if self._settings.jobs > 1 else None,
         }
