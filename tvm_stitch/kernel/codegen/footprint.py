@@ -98,3 +98,14 @@ def aligned(size: int) -> int:
 def is_not_asked_for(static: int, dynamic: int) -> bool:
     """Whether a launch would fail: TVM asks for more than is usual by the dynamic memory alone."""
     return 0 < dynamic < STATIC_SHARED < static + dynamic
+
+
+def all_asked_for(static: int, dynamic: int) -> int:
+    """Shared memory of a block whose kernel asks for enough; see emit.with_all_asked_for."""
+    return static + (STATIC_SHARED if is_not_asked_for(static, dynamic) else dynamic)
+
+
+def dynamic_left(static: int, room: int) -> int:
+    """Dynamic shared memory that a block may have beside static, of so much in all."""
+    left = room - static
+    return left if left >= STATIC_SHARED else min(left, STATIC_SHARED - static)

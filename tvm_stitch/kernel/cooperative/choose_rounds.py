@@ -15,6 +15,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.footprint import (
     STATIC_SHARED,
+    dynamic_left,
     registers_left,
     shared_left,
     too_much_shared,
@@ -229,7 +230,7 @@ def _finds_rows(program: Program) -> bool:
 def with_persistent_rows(parts: Parts, resident: int, device: Device) -> Parts:
     """As many rows as there is room for: the same share of all segments, else first whole rows."""
     room, blocks = shared_left(device, resident), resident * device.multiprocessors
-    room -= static_bytes(parts)
+    room = dynamic_left(static_bytes(parts), room)
     wanted = waiting_bytes(_with_share(parts, 1.0), blocks)
     if wanted:
         found = _with_share(parts, min(1.0, room / wanted))

@@ -20,6 +20,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     SUM_BYTES,
     Footprint,
     aligned,
+    all_asked_for,
     thread_registers,
 )
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
@@ -58,7 +59,7 @@ def _sums_shared(program: Program, mapping: ColumnSums) -> int:
 def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
     """What a block takes for all rounds, which are one kernel of a grid of so many blocks."""
     registers = max(_round_registers(program, mapping) for program, mapping in parts)
-    shared = static_bytes(parts) + waiting_bytes(parts, blocks)
+    shared = all_asked_for(static_bytes(parts), waiting_bytes(parts, blocks))
     return Footprint(parts[0][1].block_threads, registers, shared)
 
 
