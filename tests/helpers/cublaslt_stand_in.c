@@ -47,12 +47,13 @@ static struct {
 /* Algorithms by their first number, and what each takes by the clock of a driver that stands in as
    well. One is only said to be possible, another is not said to be. */
 enum { ALGORITHMS = 4, FIRST = 42, CANNOT = 44, WILL_NOT = 45 };
-static const float milliseconds[ALGORITHMS] = {3, 1, 0, 0.5f};
+static const float milliseconds[ALGORITHMS] = {0.3f, 0.1f, 0, 0.05f};
 
 static void let_pass(uint64_t algorithm) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   float *clock = driver == NULL ? NULL : dlsym(driver, "stand_in_milliseconds");
-  if (clock != NULL) *clock += milliseconds[algorithm - FIRST];
+  const float times = getenv("STAND_IN_SLOW") == NULL ? 1 : 10;
+  if (clock != NULL) *clock += times * milliseconds[algorithm - FIRST];
 }
 
 int64_t stand_in_seen(int field) { return ((int64_t *)&seen)[field]; }

@@ -138,6 +138,15 @@ def test_the_clock_chooses_an_algorithm_where_it_is_asked_to(seen, captures):
         assert seen.algorithm == algorithm and seen.multiplied == before + (11 if timed else 2)
 
 
+def test_a_long_product_keeps_what_the_heuristics_chose(seen, captures, monkeypatch):
+    """What it takes for a while is not what a few calls take."""
+    monkeypatch.setenv("STAND_IN_SLOW", "1")
+    left, right = factors("float32", rows=9)
+    before = seen.multiplied
+    multiply(left, right, timed=True)
+    assert seen.algorithm == 42 and seen.multiplied == before + 4 + 1
+
+
 def test_what_is_captured_is_timed_later(seen, captures):
     left, right = factors("float32", rows=8)
     captures.value = 1

@@ -1,4 +1,4 @@
-"""Blocks of rounds are as many as fit beside each other, however their shared memory is asked for."""
+"""Blocks of rounds are as many as fit beside each other, whatever shared memory is asked for."""
 
 import pytest
 import tvm

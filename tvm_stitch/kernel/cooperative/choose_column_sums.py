@@ -20,17 +20,18 @@ from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, ColumnSums, po
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.choose import streamed
 from tvm_stitch.kernel.rows.kind import unsupported_rows
-from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
+from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item, vector_width
 from tvm_stitch.stages.stage import Refused
 
 BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
 # takes 134 us with 2 vectors and 184 with 1, 8192 x 1024 fp32 32.5 with 2 and 37 with 4.
 VECTORS = 2
-# Where whole rows are not reduced, many rows side by side in a block are combined in shared memory
-# rather than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
-# threads, 28.3 with 512 and 38 with 256.
-PIECE_THREADS = 1024
+# Where whole rows are not reduced, a block has a piece of so many bytes of many rows side by side:
+# the narrower pieces are, the fewer partials of a column wait in the workspace. Of 550 kernels for
+# nine such sums on an H200 two blocks of 512 threads are within 2 % of the best: 8192 x 4096 bf16
+# takes 24.0 us so, 26.9 by whole rows, 16384 x 1024 bf16 14.7 and 15.5.
+PIECE_BYTES, PIECE_THREADS, PIECE_RESIDENT = 512, 512, 2
 # So many threads of short rows, too, that are reduced by a warp or less: every block leaves a
 # partial of each sum behind a barrier. The model, nothing measured, has softmax of 32768 x 64 fp32
 # with its column means at 7.0 us with 132 blocks of 1024 threads, 7.9 with 264 of 512, 13.3 with
@@ -74,12 +75,14 @@ def sums_mappings(problem: Problem[Program]) -> Iterator[ColumnSums]:
     # Into how many pieces rows fall must be known before there is a grid.
     in_pieces = not program.row_reductions and not problem.is_open
     if in_pieces:
-        mapping = _pieces(program, columns, vector, device)
+        mapping, most = _pieces(program, columns, vector, device), PIECE_RESIDENT
     else:
         mapping = _many_side_by_side(problem, _whole_rows(columns, vector))
+        most = MOST_RESIDENT
     while mapping.rows and mapping.block_threads >= WARP:
-        plain = with_blocks(program, mapping, device, columns)
-        ahead = with_blocks(program, replace(mapping, prefetch_next_row=True), device, columns)
+        plain = with_blocks(program, mapping, device, columns, most)
+        ahead = replace(mapping, prefetch_next_row=True)
+        ahead = with_blocks(program, ahead, device, columns, most)
         if _is_better(ahead, plain):
             yield ahead
         yield plain
@@ -125,7 +128,7 @@ def _many_side_by_side(problem: Problem[Program], mapping: ColumnSums) -> Column
 def _pieces(program: Program, columns: int, vector: int, device: Device) -> ColumnSums:
     """Blocks that hold a piece of each row: a vector a thread, more where rows are very long."""
     vectors = -(-columns // vector)
-    threads = PIECE_THREADS // 2
+    threads = power_of_two(PIECE_BYTES // (vector * narrowest_item(program)))
     while threads > 1 and -vectors % threads > vectors * WASTE:
         threads //= 2
     steps = -(-vectors // (threads * device.multiprocessors))
