@@ -129,6 +129,8 @@ def _pieces(program: Program, columns: int, vector: int, device: Device) -> Colu
     """Blocks that hold a piece of each row: a vector a thread, more where rows are very long."""
     vectors = -(-columns // vector)
     threads = power_of_two(PIECE_BYTES // (vector * narrowest_item(program)))
+    while threads < PIECE_THREADS and vectors > threads * device.multiprocessors:
+        threads *= 2
     while threads > 1 and -vectors % threads > vectors * WASTE:
         threads //= 2
     steps = -(-vectors // (threads * device.multiprocessors))
