@@ -72,8 +72,8 @@ class Options:
     timed_products: the same of products by cuBLASLt and its algorithms, all of which add up in a
         fixed order.
     measure: time every region (equal ones once) on this machine's GPU, both as planned and as TVM
-        compiles it, and keep the faster. Takes seconds per region. What libraries compute is timed,
-        too.
+        compiles it, and keep the faster; products that may be cuBLASLt's or a kernel of ours, both
+        ways. Takes seconds per region. What libraries compute is timed, too.
     cuda_graph: capture launches in CUDA graphs in the first call and replay them afterwards (with
         TVM's RewriteCUDAGraph). This holds for launches whose arguments lie in memory that the
         module allocates, or are weights: parameters after the first `num_input`, an attribute of
@@ -115,11 +115,22 @@ class Options:
     dump: str | os.PathLike[str] | None = None
     cache: str | os.PathLike[str] | None = None
 
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The schemes, and what flags allow besides, as those take them who choose kernels."""
+        return (*self.schemes, TF32) if self.tf32_products else self.schemes
+
+    @classmethod
+    def of_ways(cls, ways: Sequence[str], **settings: Any) -> Options:
+        """The settings that have such ways."""
+        schemes = tuple(way for way in ways if way != TF32)
+        return cls(schemes=schemes, tf32_products=TF32 in ways, **settings)
+
     def __post_init__(self) -> None:
         if isinstance(self.schemes, str) or not isinstance(self.schemes, Iterable):
             raise InputError(f"schemes must be a tuple of names, not {self.schemes!r}")
         object.__setattr__(self, "schemes", tuple(self.schemes))
-        unknown = [scheme for scheme in self.schemes if scheme not in (*SCHEMES, TF32)]
+        unknown = [scheme for scheme in self.schemes if scheme not in SCHEMES]
         if unknown:
             raise InputError(f"unknown schemes {unknown}; known are {list(SCHEMES)}")
         if self.plan is not None and not isinstance(self.plan, SavedPlan):
@@ -136,10 +147,6 @@ class Options:
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        rounding = (TF32,) if self.tf32_products else ()  # one more way, for whoever chooses one
-        object.__setattr__(
-            self, "schemes", (*(each for each in self.schemes if each != TF32), *rounding)
-        )
         for name, (kind, smallest) in _NUMBERS.items():
             value: Any = getattr(self, name)
             if name == "workspace_bytes" and value is None:

@@ -9,8 +9,8 @@ FewerCalls()                      less work for the virtual machine, after VMSha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -31,12 +31,14 @@ from tvm_stitch.graph.front.functions.approximate import Approximate
 from tvm_stitch.graph.front.functions.erf import SumOfErf
 from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
-from tvm_stitch.kernel.build import VIEW, kernel_of
+from tvm_stitch.kernel.build import VIEW, is_emitted, is_library_call, kernel_of
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.library_product.build import with_timed_algorithms
 from tvm_stitch.kernel.stated_sizes import with_stated_sizes
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
+from tvm_stitch.plan.measured_products import faster_without
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.processes.job import Source
@@ -48,6 +50,10 @@ from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 from tvm_stitch.tuning.clock import GpuClock
 from tvm_stitch.workarounds.few_collections import few_collections
+
+# What is left to a product where one of its ways is switched off: kernels of ours want all threads
+# of a block.
+WITHOUT_LIBRARY, WITHOUT_OURS = frozenset({LIBRARY}), frozenset({"regional"})
 
 __all__ = ["Approximate", "Decompose", "FewerCalls", "StitchOps", "StitchSchedule"]
 
@@ -140,7 +146,7 @@ def _timing(mod: tvm.IRModule, cuda: tvm.target.Target, options: Options) -> Ite
     if not options.measure:
         yield None
         return
-    with closing(GpuClock(cuda, options.schemes)) as clock:
+    with closing(GpuClock(cuda, options.ways)) as clock:
         yield lambda region, plan: measured(mod, region, plan, clock)
 
 
@@ -224,7 +230,8 @@ def StitchSchedule(
     is the path of a record store: kernels that were tuned get their best schedule. `log` receives
     the functions that stay as they are, with the reason.
     """
-    device = device_of(cuda_target(target))
+    cuda = cuda_target(target)
+    device = device_of(cuda)
     records = None if database is None else Records.open(database, device)
     chosen = options or Options()
 
@@ -234,7 +241,7 @@ def StitchSchedule(
         points = sizes_stated(chosen.extents, dict(bounds.of))
 
         def kernel_of(function: tirx.PrimFunc, without: Set[str]) -> tirx.PrimFunc | Refused:
-            schemes = tuple(each for each in chosen.schemes if each not in without)
+            schemes = _without(chosen, without)
             if records is not None or bounds != NO_BOUNDS:  # which name symbols of this module
                 return _kernel(function, records, device, bounds, schemes)
             return once(
@@ -242,6 +249,7 @@ def StitchSchedule(
                 lambda: _kernel(function, None, device, NO_BOUNDS, schemes),
             )
 
+        slower = _slower_ways(mod, cuda, chosen, kernel_of) if chosen.measure else {}
         refused: dict[str, str] = {}
         while True:
             mod = mod.clone()
@@ -250,7 +258,7 @@ def StitchSchedule(
                 timing.step(timing.WRITING, number, len(functions))
                 if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                     continue
-                kernel = kernel_of(function, frozenset())
+                kernel = kernel_of(function, slower.get(var.name_hint, frozenset()))
                 if points and not isinstance(kernel, Refused):
                     kernel = with_stated_sizes(function, kernel, points, device, kernel_of)
                 if not isinstance(kernel, Refused):
@@ -271,6 +279,41 @@ def StitchSchedule(
         return with_alternate_traversal(mod, device.l2_size, points)
 
     return stitch_schedule
+
+
+def _slower_ways(
+    mod: tvm.IRModule,
+    cuda: tvm.target.Target,
+    options: Options,
+    kernel_of: Callable[[tirx.PrimFunc, Set[str]], tirx.PrimFunc | Refused],
+) -> dict[str, Set[str]]:
+    """By the clock, the schemes of products that may be the library's or a kernel of ours."""
+
+    def may_be_either(function: tirx.PrimFunc) -> bool:
+        own, library = kernel_of(function, WITHOUT_LIBRARY), kernel_of(function, WITHOUT_OURS)
+        if isinstance(own, Refused) or isinstance(library, Refused):
+            return False
+        return is_emitted(own) and is_library_call(library)
+
+    names = {
+        var.name_hint
+        for var, function in mod.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+        and "tirx.is_scheduled" not in function.attrs
+        and may_be_either(function)
+    }
+    if not names:
+        return {}
+    with ExitStack() as stack:
+        ways = [
+            (without, stack.enter_context(closing(GpuClock(cuda, _without(options, without)))))
+            for without in (WITHOUT_LIBRARY, WITHOUT_OURS)
+        ]
+        return faster_without(mod, names, ways)
+
+
+def _without(options: Options, schemes: Set[str]) -> tuple[str, ...]:
+    return tuple(each for each in options.ways if each not in schemes)
 
 
 def _kernel(

@@ -30,7 +30,7 @@ class Dump:
 
     def __init__(self, options: Options | None) -> None:
         self._root = wanted(options)
-        self._schemes = (options or Options()).schemes
+        self._schemes = (options or Options()).ways
         self._folder: Folder | None = None
         self._fused: dict[str, tirx.PrimFunc] = {}  # what has not been scheduled yet
 

@@ -44,7 +44,7 @@ def lone_products(
         if deadline.is_over:
             return
         region = Region(graph, (node.index,), levels[node.index], AFTER_ALL_PARTS)
-        judge = Judge(region, device, bounds, options.schemes, answers)
+        judge = Judge(region, device, bounds, options.ways, answers)
         if isinstance(judge.product(node.index), Refused):  # its reader's region has asked, mostly
             continue
         everything = region.everything

@@ -183,7 +183,7 @@ def _plan_regions(
         if key not in known.plans and known.deadline(options).is_over:
             known.keep(key, not_planned(region), options)
         if key not in known.plans:
-            judge = Judge(region, device, bounds, options.schemes, answers)
+            judge = Judge(region, device, bounds, options.ways, answers)
             told = elsewhere.plan(number, unknown)
             plan = (told and told.restored(judge)) or holding_plan(
                 region, judge, options, known.deadline(options), explained

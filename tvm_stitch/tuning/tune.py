@@ -165,7 +165,7 @@ class _Session:
     ) -> None:
         self.store, self.known, self.runner = store, known, runner
         self.settings, self.progress = settings, progress
-        self.schemes = options.schemes if options is not None else SCHEMES
+        self.schemes = options.ways if options is not None else SCHEMES
         self.measured = 0
 
     def run(self, workloads: Sequence[Workload]) -> tuple[Tuned, ...]:

@@ -122,7 +122,7 @@ def _workloads(
     for var, function in mod.functions_items():
         if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
             continue
-        kernel = kernel_of(function, device, bounds, chosen.schemes)
+        kernel = kernel_of(function, device, bounds, chosen.ways)
         if isinstance(kernel, Refused) or kernel.layout is None:  # a library chooses itself
             continue
         workload = workload_with(kernel.layout, function, device, bounds)

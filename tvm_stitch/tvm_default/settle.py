@@ -292,7 +292,7 @@ class _Way:
     @cached_property
     def _chooser(self) -> Chooser:
         bounds = bounds_of_module(self.source, self.settling.options)
-        schemes = self.settling.options.schemes
+        schemes = self.settling.options.ways
         return Chooser(device_of(self.settling.target), bounds, schemes)
 
     def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
@@ -319,7 +319,7 @@ class _Way:
         if packs - self._known.separate and not everything:
             self._known.separate |= packs
             return
-        schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
+        schemes = tuple(s for s in self._options.ways if s != INDEPENDENT)
         self._options, self._known = replace(self._options, schemes=schemes), self._known.anew()
 
     def _refused(self, found: Grouped) -> dict[int, str]:

@@ -88,7 +88,7 @@ def planned(job: Job, number: int) -> Found | None:
     """In another process: a region's plan; None if a check has refused a kernel, which others of
     the graph's regions then do without."""
     region, options = job.regions[number], job.options
-    judge = Judge(region, job.device, job.bounds, options.schemes)
+    judge = Judge(region, job.device, job.bounds, options.ways)
     with shim.told(job.libraries), few_collections():
         plan = holding_plan(region, judge, options, Deadline.after(job.seconds))
     return None if judge.answers.refuses else Found.of(plan)

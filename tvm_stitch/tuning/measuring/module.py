@@ -32,7 +32,7 @@ FLUSH_US = 50.0  # that overwriting the flushed buffer takes at least
 def build(module: str, plan: str, schemes: Sequence[str], target: str, library: str) -> None:
     """Compile a module by a plan; everything but the library's path as JSON."""
     cuda = tvm.ir.load_json(target)
-    options = Options(schemes=tuple(schemes), plan=SavedPlan.from_json(plan))
+    options = Options.of_ways(schemes, plan=SavedPlan.from_json(plan))
     passes = [
         *kernel_passes(cuda, options),
         *cuda_pipeline.dataflow_lower_passes(cuda),
