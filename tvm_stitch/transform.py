@@ -225,13 +225,11 @@ def StitchSchedule(
 ) -> tvm.transform.Pass:
     """Turn every PrimFunc that one stitched kernel can hold into that kernel.
 
-    Put it after FuseTIR and before DLight, which skips what is scheduled. A group that no kernel
-    can hold after all is taken apart, and its operators are fused by TVM's own FuseOps. `database`
-    is the path of a record store: kernels that were tuned get their best schedule. `log` receives
-    the functions that stay as they are, with the reason.
+    Put it after FuseTIR and before DLight, which skips what is scheduled. Of a group that no kernel
+    can hold after all, TVM's own FuseOps fuses the operators. `database` is the path of a record
+    store: tuned kernels get their best schedule. `log` receives what stays as it is, and why.
     """
-    cuda = cuda_target(target)
-    device = device_of(cuda)
+    device = device_of(cuda_target(target))
     records = None if database is None else Records.open(database, device)
     chosen = options or Options()
 
@@ -249,7 +247,7 @@ def StitchSchedule(
                 lambda: _kernel(function, None, device, NO_BOUNDS, schemes),
             )
 
-        slower = _slower_ways(mod, cuda, chosen, kernel_of) if chosen.measure else {}
+        slower = _slower_ways(mod, cuda_target(target), chosen, kernel_of)
         refused: dict[str, str] = {}
         while True:
             mod = mod.clone()
@@ -287,7 +285,9 @@ def _slower_ways(
     options: Options,
     kernel_of: Callable[[tirx.PrimFunc, Set[str]], tirx.PrimFunc | Refused],
 ) -> dict[str, Set[str]]:
-    """By the clock, the schemes of products that may be the library's or a kernel of ours."""
+    """By the clock, if it is asked, what products that may go either way do better without."""
+    if not options.measure:
+        return {}
 
     def may_be_either(function: tirx.PrimFunc) -> bool:
         own, library = kernel_of(function, WITHOUT_LIBRARY), kernel_of(function, WITHOUT_OURS)
