@@ -426,6 +426,24 @@ def test_cudnns_attention_is_asked_first_where_it_is_faster(monkeypatch, how, or
         torch._C._set_sdp_priority_order(before)
 
 
+def test_where_pytorch_has_no_order_nothing_is_asked_of_it(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (9, 0))
+    inputs = [torch.randn(2, 4, 64, 8, dtype=torch.bfloat16) for _ in range(3)]
+    before = torch._C._get_sdp_priority_order()
+    monkeypatch.delattr(torch._C, "_get_sdp_priority_order")
+    monkeypatch.delattr(torch._C, "_set_sdp_priority_order")
+    torch._dynamo.reset()
+
+    def backend(graph, _inputs):
+        with cudnn_attention_first(graph.graph, torch.device("cuda")):
+            return graph.forward
+
+    torch.compile(attention, backend=backend)(*inputs)
+    assert attention_settings().startswith("[]")
+    monkeypatch.undo()
+    assert torch._C._get_sdp_priority_order() == before
+
+
 def test_a_kept_graph_is_for_the_kernels_that_were_allowed():
     before = attention_settings()
     with torch.nn.attention.sdpa_kernel([torch.nn.attention.SDPBackend.MATH]):

@@ -57,8 +57,9 @@ def attention_settings() -> str:
 
 
 def _order() -> list[int]:
-    """The order in which PyTorch asks its kernels."""
-    found: list[int] = torch._C._get_sdp_priority_order()
+    """The order in which PyTorch asks its kernels; none where it has no way to say it."""
+    asked = getattr(torch._C, "_get_sdp_priority_order", list)
+    found: list[int] = asked()
     return found
 
 
