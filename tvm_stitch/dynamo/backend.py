@@ -203,7 +203,8 @@ class GraphCompiler:
         """All that a compiled graph depends on beside dynamo's graph and what PyTorch knows."""
         settings = self.settings.device, self.settings.smallest_part, attention_settings()
         libraries = self._libraries()
-        known = [sorted(map(str, each)) for each in (libraries.products, libraries.convolutions)]
+        asked = libraries.products, libraries.convolutions, libraries.attention
+        known = [sorted(map(str, each)) for each in asked]
         with target:
             compiler = cuda.depends_on() if self.settings.device == CUDA else []
         with assumed():  # not to wait for g++ before AOTAutograd traces

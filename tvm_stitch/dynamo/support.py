@@ -17,9 +17,10 @@ from torch import fx
 from tvm_stitch.dynamo.settings import LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import channels_last, is_empty, is_laid
-from tvm_stitch.frontend.torch.ops import PRODUCTS
+from tvm_stitch.frontend.torch.ops import ATTENTION, PRODUCTS
 from tvm_stitch.frontend.torch.ops.images.products import becomes_product
 from tvm_stitch.frontend.torch.ops.product import is_outer
+from tvm_stitch.graph.front.attention import refused_heads
 from tvm_stitch.graph.front.convolution import becomes_direct
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
@@ -52,6 +53,7 @@ class Libraries:
 
     products: frozenset[torch.dtype] = frozenset()
     convolutions: frozenset[torch.dtype] = frozenset()
+    attention: frozenset[torch.dtype] = frozenset()
     trained: bool = False
     """Whether gradients are asked for: how images lie is settled before the graph is parted."""
 
@@ -65,6 +67,7 @@ class Libraries:
         return Libraries(
             frozenset() if unusable(CUBLASLT) else _MULTIPLIED if is_said else _HALVES,
             frozenset() if unusable(CUDNN) else _MULTIPLIED if is_told else _HALVES,
+            frozenset() if unusable(CUDNN) else _HALVES,
         )
 
 
@@ -152,6 +155,7 @@ class Support:
         return (
             _librarys_product(node, results[0], self.libraries)
             or _librarys_convolution(node, results[0], self.libraries)
+            or _librarys_attention(node, results[0], self.libraries)
             or refusal(node)
         )
 
@@ -217,6 +221,20 @@ def _librarys_convolution(
     if libraries.trained and not _lies_channels_last(node.args[name == "convolution_backward"]):
         return Refused("a convolution in training whose images lie with channels first")
     return None
+
+
+def _librarys_attention(
+    node: fx.Node, result: torch.Tensor, libraries: Libraries
+) -> Refused | None:
+    """Attention is a library's: ours where parts may call it, and it takes such heads."""
+    if operator_name(node.target) not in ATTENTION:
+        return None
+    if result.dtype not in libraries.attention or libraries.trained:
+        return Refused("a library's kernel is faster")
+    shapes = [each.meta["val"].shape for each in node.args[:3]]  # type: ignore[union-attr]
+    if not all(isinstance(extent, int) for shape in shapes for extent in shape):
+        return Refused("attention of sizes that change is a library's")
+    return refused_heads(*(shape[-1] for shape in shapes[1:]))
 
 
 def is_product(node: fx.Node) -> bool:

@@ -29,6 +29,7 @@ from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
+from tvm_stitch.dynamo.rewrites.whole_attention import with_whole_attention
 from tvm_stitch.dynamo.rewrites.writes_in_place import with_writes_in_place
 from tvm_stitch.dynamo.support import Support, tensors_of
 from tvm_stitch.frontend.torch import operator_name
@@ -84,6 +85,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
     """A graph, which becomes one that calls parts."""
     without_common_subexpressions(graph.graph)
     if kind == INFERENCE:  # of training that is the joint graph's
+        with_whole_attention(graph.graph, support.accepts)
         without_known_indices(graph.graph)
         with_same_rows(graph.graph, support.accepts)
         with_bags_written_out(graph.graph, support.accepts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm_stitch.frontend.torch.call import Converter
 from tvm_stitch.frontend.torch.ops import (
     activation,
+    attention,
     create,
     division,
     images,
@@ -26,6 +27,7 @@ FAMILIES: dict[str, dict[str, Converter]] = {
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "sorts of short rows": indices.sorting.OPERATORS,
     "matrix products": product.OPERATORS,
+    "attention": attention.OPERATORS,
     "images": {**images.OPERATORS, **images.columns.OPERATORS, **images.sampling.OPERATORS},
     "movement": {**movement.OPERATORS, **replaced.OPERATORS},
     "indices": indices.OPERATORS,
@@ -41,12 +43,14 @@ ELEMENTWISE = frozenset(FAMILIES["element-wise"]) | movement.ELEMENTWISE
 IMAGES = frozenset(images.OPERATORS)
 """Those that can be told that channels lie innermost."""
 
-LIBRARYS = PRODUCTS | frozenset(images.convolution.OPERATORS)
+ATTENTION = frozenset(attention.OPERATORS)
+LIBRARYS = PRODUCTS | ATTENTION | frozenset(images.convolution.OPERATORS)
 """Those that libraries have kernels for, which ours have no lead over."""
 
 __all__ = [
     "ALONG",
     "ALONG_ONE",
+    "ATTENTION",
     "ELEMENTWISE",
     "FAMILIES",
     "IMAGES",

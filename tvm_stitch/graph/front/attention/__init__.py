@@ -4,6 +4,7 @@ Comes in: a Relax module before decomposition. Goes out: the same with calls of 
 attention. Must not know how the library is found or called.
 """
 
+from tvm_stitch.graph.front.attention.match import refused_heads
 from tvm_stitch.graph.front.attention.rewrite import LibraryAttention
 
-__all__ = ["LibraryAttention"]
+__all__ = ["LibraryAttention", "refused_heads"]

@@ -239,13 +239,21 @@ def _placed(
     return Found(attention, tuple(operands), ending.result, inside, scores.chosen is not None)
 
 
-def _refused(extents: Extents, mask: str) -> Refused | None:
-    """Why cuDNN has no kernel of these extents."""
-    for depth in (extents.depth, extents.value_depth):
+def refused_heads(*depths: int) -> Refused | None:
+    """Why cuDNN has no kernel of heads so deep."""
+    for depth in depths:
         if depth % ALIGNED or depth > MOST_DEPTH:
             return Refused(
                 f"cuDNN takes heads of a multiple of {ALIGNED} up to {MOST_DEPTH}, not {depth}"
             )
+    return None
+
+
+def _refused(extents: Extents, mask: str) -> Refused | None:
+    """Why cuDNN has no kernel of these extents."""
+    refused = refused_heads(extents.depth, extents.value_depth)
+    if refused is not None:
+        return refused
     if mask == BOTTOM_RIGHT and extents.queries > extents.keys:
         return Refused("causal attention from the last key has more queries than keys")
     return None

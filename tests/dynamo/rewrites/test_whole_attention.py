@@ -1,0 +1,166 @@
+"""Attention of an inference is part of a part: cuDNN is called from there."""
+
+import pytest
+from library_stand_in import folder
+
+torch = pytest.importorskip("torch")
+
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites.whole_attention import with_whole_attention  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.dynamo.support import Libraries, Support  # noqa: E402
+from tvm_stitch.library import locate, shim  # noqa: E402
+
+aten = torch.ops.aten
+WHOLE = aten.scaled_dot_product_attention.default
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def libraries(monkeypatch):
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+    shim.use_found(shim.load())
+
+
+def heads(batch=2, count=4, length=64, depth=16, dtype=torch.bfloat16):
+    return [torch.randn(batch, count, length, depth).to(dtype) for _ in range(3)]
+
+
+def cudnn(q, k, v, bias=None, dropout=0.0, causal=False):
+    return aten._scaled_dot_product_cudnn_attention(q, k, v, bias, False, dropout, causal)
+
+
+CHOSEN = {
+    "cudnn": lambda q, k, v: cudnn(q, k, v)[0],
+    "flash": lambda q, k, v: aten._scaled_dot_product_flash_attention(q, k, v)[0],
+    "efficient": lambda q, k, v: aten._scaled_dot_product_efficient_attention(
+        q, k, v, None, False, scale=0.3
+    )[0],
+}
+
+
+def rewritten(function, *inputs, accepted=lambda node: True):
+    graph = make_fx(function, tracing_mode="fake")(*inputs)
+    with_whole_attention(graph.graph, accepted)
+    graph.graph.lint()
+    graph.recompile()
+    return graph, [node for node in graph.graph.nodes if node.target is WHOLE]
+
+
+@pytest.mark.parametrize("kernel", CHOSEN)
+def test_a_chosen_kernel_becomes_the_operator_again(kernel):
+    q, k, v = heads(dtype=torch.float32)
+    graph, (whole,) = rewritten(CHOSEN[kernel], q, k, v)
+    scale = 0.3 if kernel == "efficient" else None
+    torch.testing.assert_close(graph(q, k, v), sdpa(q, k, v, scale=scale))
+    assert whole.meta["val"].shape == q.shape
+
+
+def test_causal_with_fewer_heads_of_keys():
+    q, k, v = heads(dtype=torch.float32)
+    graph, (whole,) = rewritten(lambda *given: cudnn(*given, causal=True)[0], q, k[:, :2], v[:, :2])
+    assert whole.kwargs["enable_gqa"]
+    wanted = sdpa(q, k[:, :2], v[:, :2], is_causal=True, enable_gqa=True)
+    torch.testing.assert_close(graph(q, k[:, :2], v[:, :2]), wanted)
+
+
+def test_what_a_gradient_would_read_stays():
+    _, found = rewritten(lambda *given: cudnn(*given)[:2], *heads())
+    assert not found
+
+
+OURS = Support(torch.device("cpu"), Libraries(attention=frozenset({torch.bfloat16})))
+TRAINED = Support(OURS.device, Libraries(attention=OURS.libraries.attention, trained=True))
+
+
+@pytest.mark.parametrize(
+    ("support", "how", "depth", "is_ours"),
+    [
+        (OURS, {}, 16, True),
+        (OURS, {"causal": True}, 16, True),
+        (OURS, {"dropout": 0.5}, 16, False),
+        (OURS, {}, 12, False),
+        (TRAINED, {}, 16, False),
+        (Support(OURS.device), {}, 16, False),
+    ],
+)
+def test_what_is_not_ours_stays(support, how, depth, is_ours):
+    graph, found = rewritten(
+        lambda *given: cudnn(*given, **how)[0], *heads(depth=depth), accepted=support.accepts
+    )
+    chosen = aten._scaled_dot_product_cudnn_attention.default
+    assert len(found) == is_ours
+    assert len(graph.graph.find_nodes(op="call_function", target=chosen)) == (not is_ours)
+
+
+class Layer(torch.nn.Module):
+    """Projections, attention between them, and a norm behind."""
+
+    def __init__(self, size=64, count=4, shared=4, causal=False, masked=False):
+        super().__init__()
+        self.count, self.shared, self.causal, self.masked = count, shared, causal, masked
+        depth = size // count
+        self.query = torch.nn.Linear(size, size)
+        self.key = torch.nn.Linear(size, shared * depth)
+        self.value = torch.nn.Linear(size, shared * depth)
+        self.out, self.norm = torch.nn.Linear(size, size), torch.nn.LayerNorm(size)
+
+    def forward(self, x, mask=None):
+        def split(values, count):
+            return values.unflatten(-1, (count, -1)).transpose(1, 2)
+
+        q = split(self.query(x), self.count)
+        k, v = (split(each(x), self.shared) for each in (self.key, self.value))
+        how = {"is_causal": self.causal, "enable_gqa": self.shared != self.count}
+        attended = sdpa(q, k, v, mask, **how)
+        return self.norm(x + self.out(attended.transpose(1, 2).flatten(-2)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["plain", "causal", "masked", "shared"])
+def test_a_layer_is_one_part(libraries, kind, dtype):
+    layer = Layer(shared=2 if kind == "shared" else 4, causal=kind == "causal").to(dtype).eval()
+    x = torch.randn(2, 40, 64).to(dtype)
+    mask = (torch.randn(2, 1, 40, 40).to(dtype),) if kind == "masked" else ()
+    ours = GraphCompiler(Settings(device=EXECUTOR))
+    with torch.no_grad():
+        found = torch.compile(layer, backend=ours)(x, *mask)
+        wanted = layer.double()(x.double(), *(each.double() for each in mask))
+    report = ours.log.report()
+    assert not report.left and len(report.parts) == 1, report
+    assert "attention" in str(report)
+    close = 2e-2 if dtype is torch.float16 else 8e-2
+    torch.testing.assert_close(found.double(), wanted, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("why", ["training", "float32", "deep heads", "no library"])
+def test_other_attention_is_pytorchs(libraries, monkeypatch, why):
+    if why == "no library":
+        monkeypatch.setenv(locate.FOLDER, "off")
+    dtype = torch.float32 if why == "float32" else torch.bfloat16
+    q, k, v = heads(depth=12 if why == "deep heads" else 16, dtype=dtype)
+    q.requires_grad_(why == "training")
+    ours = GraphCompiler(Settings(device=EXECUTOR, smallest_part=1))
+
+    def function(q, k, v):
+        return sdpa(q * 2, k, v) + 1
+
+    torch.compile(function, backend=ours)(q, k, v)
+    names = [each.operator for each in ours.log.report().left]
+    assert any("scaled_dot_product" in name for name in names), (why, names)
+
+
+def test_on_a_cpu_without_kernels_attention_is_pytorchs(libraries):
+    ours = GraphCompiler(Settings(device=LLVM, smallest_part=1))
+    q, k, v = heads()
+    found = torch.compile(lambda *given: sdpa(*given) + 1, backend=ours)(q, k, v)
+    torch.testing.assert_close(found, sdpa(q, k, v) + 1)
+    assert any("scaled_dot_product" in each.operator for each in ours.log.report().left)
