@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.settings import LLVM, Settings
+from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import channels_last, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import ATTENTION, PRODUCTS
 from tvm_stitch.frontend.torch.ops.images.products import becomes_product
 from tvm_stitch.frontend.torch.ops.product import is_outer
-from tvm_stitch.graph.front.attention import refused_heads
+from tvm_stitch.graph.front.attention import OLDEST, refused_heads
 from tvm_stitch.graph.front.convolution import becomes_direct
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
@@ -229,12 +229,17 @@ def _librarys_attention(
     """Attention is a library's: ours where parts may call it, and it takes such heads."""
     if operator_name(node.target) not in ATTENTION:
         return None
-    if result.dtype not in libraries.attention or libraries.trained:
+    if result.dtype not in libraries.attention or libraries.trained or _is_old(result.device):
         return Refused("a library's kernel is faster")
     shapes = [each.meta["val"].shape for each in node.args[:3]]  # type: ignore[union-attr]
     if not all(isinstance(extent, int) for shape in shapes for extent in shape):
         return Refused("attention of sizes that change is a library's")
     return refused_heads(*(shape[-1] for shape in shapes[1:]))
+
+
+def _is_old(device: torch.device) -> bool:
+    """Whether a GPU is older than those that cuDNN has kernels for attention for."""
+    return device.type == CUDA and torch.cuda.get_device_capability(device) < divmod(OLDEST, 10)
 
 
 def is_product(node: fx.Node) -> bool:

@@ -5,6 +5,7 @@ from library_stand_in import folder
 
 torch = pytest.importorskip("torch")
 
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
@@ -99,6 +100,20 @@ def test_what_is_not_ours_stays(support, how, depth, is_ours):
     chosen = aten._scaled_dot_product_cudnn_attention.default
     assert len(found) == is_ours
     assert len(graph.graph.find_nodes(op="call_function", target=chosen)) == (not is_ours)
+
+
+@pytest.mark.parametrize(("capability", "is_ours"), [((7, 5), False), ((8, 0), True)])
+def test_of_an_older_gpu_it_is_pytorchs(monkeypatch, capability, is_ours):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    with FakeTensorMode():
+        shape, how = (2, 4, 64, 16), {"dtype": torch.bfloat16, "device": "cuda"}
+        of_gpu = torch.empty(shape, **how)
+    graph = torch.fx.Graph()
+    given = [graph.placeholder(name) for name in "qkv"]
+    whole = graph.call_function(WHOLE, tuple(given))
+    for node in (*given, whole):
+        node.meta["val"] = of_gpu
+    assert Support(of_gpu.device, OURS.libraries).accepts(whole) == is_ours
 
 
 class Layer(torch.nn.Module):

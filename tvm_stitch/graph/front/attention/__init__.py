@@ -4,7 +4,8 @@ Comes in: a Relax module before decomposition. Goes out: the same with calls of 
 attention. Must not know how the library is found or called.
 """
 
+from tvm_stitch.graph.front.attention.cost import OLDEST
 from tvm_stitch.graph.front.attention.match import refused_heads
 from tvm_stitch.graph.front.attention.rewrite import LibraryAttention
 
-__all__ = ["LibraryAttention", "refused_heads"]
+__all__ = ["OLDEST", "LibraryAttention", "refused_heads"]
