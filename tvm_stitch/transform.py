@@ -227,7 +227,7 @@ def StitchSchedule(
 
     Put it after FuseTIR and before DLight, which skips what is scheduled. Of a group that no kernel
     can hold after all, TVM's own FuseOps fuses the operators. `database` is the path of a record
-    store: tuned kernels get their best schedule. `log` receives what stays as it is, and why.
+    store, by which tuned kernels get their best schedule. `log` receives what stays, and why.
     """
     device = device_of(cuda_target(target))
     records = None if database is None else Records.open(database, device)
