@@ -5,6 +5,7 @@ In: a fused PrimFunc before and after it was emitted. Out: a Kernel.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.cost_model import kernel_model
-from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES, Mapping
+from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES, TF32, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -142,12 +143,14 @@ def _of_few_rows(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
     )
 
 
-def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
+def _by_library(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
     """A matrix product by the library."""
     stages = read_stages(fused.function)
     assert not isinstance(stages, Refused), "a call of a library comes from a readable function"
     outputs = outputs_of(fused.function, stages)
-    call = library_kernel(stages, outputs, device, Bounds(points=(extents,)), SCHEMES)
+    rounds = json.loads(str(emitted.attrs[LIBRARY_ATTRIBUTE]))["tf32"]
+    ways = (*SCHEMES, TF32) if rounds else SCHEMES
+    call = library_kernel(stages, outputs, device, Bounds(points=(extents,)), ways)
     assert not isinstance(call, Refused), "the library had it before"
     ending = f", which ends with {call.epilogue}" if str(call.epilogue) else ""
     return replace(
@@ -155,7 +158,7 @@ def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: 
         scheme=LIBRARY,
         mapping=f"{CUBLASLT.title} maps it",
         predicted_us=call.cost_us,
-        why=f"{_sizes(call.product)} by {CUBLASLT.title}{ending}",
+        why=f"{_sizes(call.product)}{' by TF32' if rounds else ''} by {CUBLASLT.title}{ending}",
     )
 
 
