@@ -54,7 +54,7 @@ class Eager:
 
     def prepare(self, workload: Workload, inputs: tuple[torch.Tensor, ...], gpu: Gpu) -> Prepared:
         """The case's function as it is."""
-        full_precision()
+        allow_tf32(False)  # float32 products in float32, as every system here computes them
         return prepare_callable(workload.function, inputs, time.perf_counter())
 
 
@@ -85,7 +85,7 @@ class Inductor:
 
     def prepare(self, workload: Workload, inputs: tuple[torch.Tensor, ...], gpu: Gpu) -> Prepared:
         """Compiled for exactly these shapes."""
-        full_precision()
+        allow_tf32(False)  # float32 products in float32, as every system here computes them
         start = time.perf_counter()
         with warnings.catch_warnings():
             # Advice to use TF32, which would compare different arithmetic.
@@ -103,11 +103,6 @@ class Inductor:
         """Its settings turned on, those that this version of PyTorch has."""
         known = torch._inductor.list_options() if self._settings else []
         return {name: True for name in self._settings if name in known} or None
-
-
-def full_precision() -> None:
-    """float32 products in float32, as every system here computes them."""
-    allow_tf32(False)
 
 
 def allow_tf32(allowed: bool) -> None:

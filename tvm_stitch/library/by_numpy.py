@@ -61,7 +61,7 @@ def _matrices(
 def _rounded_to_tf32(array: np.ndarray) -> np.ndarray:
     """With 10 bits of mantissa, to nearest, as tensor cores take what they multiply."""
     bits = np.ascontiguousarray(array).view(np.uint32)
-    rounded = (bits + np.uint32(1 << 12)) & np.uint32(0xFFFFFFFF << 13 & 0xFFFFFFFF)
+    rounded = (bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)
     finite = np.isfinite(array)
     return np.where(finite, rounded.view(np.float32), array)
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.operator_schemas import normalize_function
 
 _aten = torch.ops.aten
 _WHOLE = _aten.scaled_dot_product_attention.default
@@ -47,7 +47,12 @@ def _only_attended(chosen: fx.Node) -> fx.Node | None:
 def _replace(
     graph: fx.Graph, chosen: fx.Node, attended: fx.Node, accepted: Callable[[fx.Node], bool]
 ) -> None:
-    given = _arguments(chosen)
+    assert callable(chosen.target), "it is an operator"
+    normalized = normalize_function(
+        chosen.target, chosen.args, chosen.kwargs, normalize_to_only_use_kwargs=True
+    )
+    assert normalized is not None, "it has one schema"
+    given = normalized.kwargs
     query, key, value = (given[name] for name in ("query", "key", "value"))
     heads = [each.meta["val"].shape[-3] for each in (query, key)]
     mask = given.get("attn_bias", given.get("attn_mask"))
@@ -63,11 +68,3 @@ def _replace(
     for user in list(chosen.users):
         graph.erase_node(user)
     graph.erase_node(chosen)
-
-
-def _arguments(call: fx.Node) -> dict[str, Any]:
-    """What a call is given, by its operator's names."""
-    schema = call.target._schema.arguments  # type: ignore[union-attr]
-    given = {each.name: each.default_value for each in schema}
-    given.update(zip((each.name for each in schema), call.args, strict=False))
-    return {**given, **call.kwargs}

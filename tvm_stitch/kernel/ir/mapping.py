@@ -16,9 +16,9 @@ from tvm_stitch.stages.stage import Refused
 WARP = 32  # threads that exchange registers
 MAX_BLOCK_THREADS = 1024
 # How values flow between stages, from the narrowest reach to the widest.
-TF32 = "tf32"  # of what a library multiplies, if that may round float32
 LIBRARY = "library"  # NVIDIA's, which is called instead of a kernel of this package
 SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent", LIBRARY)
+TF32 = "tf32"  # not a scheme, but passed with them: that a library may round what it multiplies
 # Fields as schedules and records name them that were written before they had their names of today.
 RENAMED = {
     "resident": "min_blocks_per_sm",

@@ -24,7 +24,8 @@ from tvm_stitch.dynamo.rewrites.untraced.known_ranges import Ranges
 from tvm_stitch.dynamo.rewrites.untraced.known_values import Values, hides_nothing, is_causal
 from tvm_stitch.dynamo.settings import CUDA
 
-_ATTENTION = torch.nn.functional.scaled_dot_product_attention
+ATTENTION = torch.nn.functional.scaled_dot_product_attention
+HALVES = (torch.float16, torch.bfloat16)
 _MASK = "attn_mask"
 _PLACE = 3  # behind query, key and value
 _DROPOUT, _DROPOUT_PLACE = "dropout_p", 4
@@ -37,7 +38,7 @@ def with_fused_masks(graph: fx.Graph) -> None:
     """Drop the masks that need not be tensors; make the others contiguous along the keys."""
     ranges, values = Ranges(), Values()
     written: dict[fx.Node, fx.Node] = {}
-    for call in graph.find_nodes(op="call_function", target=_ATTENTION):
+    for call in graph.find_nodes(op="call_function", target=ATTENTION):
         mask = _argument(call, _PLACE, _MASK)
         if mask is None:
             continue
@@ -50,11 +51,11 @@ def with_fused_masks(graph: fx.Graph) -> None:
         elif known is not None and _hides_what_is_later(call, known):
             _set_mask(call, None)
             _set(call, _CAUSAL_PLACE, _CAUSAL, True)
-        elif _is_broadcast_along_keys(_value(mask)):
+        elif _is_broadcast_along_keys(traced(mask)):
             if mask not in written:
                 with graph.inserting_after(mask):
                     written[mask] = graph.call_method("contiguous", (mask,))
-                written[mask].meta = {**mask.meta, "example_value": _value(mask).contiguous()}
+                written[mask].meta = {**mask.meta, "example_value": traced(mask).contiguous()}
             _set_mask(call, written[mask])
     for node in reversed(graph.nodes):  # nobody else may read what is left of a mask
         if not node.users and (ranges.is_known(node) or values.is_source(node)):
@@ -63,11 +64,11 @@ def with_fused_masks(graph: fx.Graph) -> None:
 
 def with_single_queries_written_out(graph: fx.Graph) -> None:
     """Attention of one query, as where a word is added to a text, as products and a softmax."""
-    for call in graph.find_nodes(op="call_function", target=_ATTENTION):
-        query, *others, mask = _tensors(call)
+    for call in graph.find_nodes(op="call_function", target=ATTENTION):
+        query, *others, mask = tensors_given(call)
         if query is None or None in others:
             continue
-        is_single = _value(query).dtype is torch.float32 and _is(_value(query).shape[-2], 1)
+        is_single = traced(query).dtype is torch.float32 and _is(traced(query).shape[-2], 1)
         if not is_single or any(
             _given(call, place, name)
             for place, name in ((_DROPOUT_PLACE, _DROPOUT), (_CAUSAL_PLACE, _CAUSAL))
@@ -75,7 +76,7 @@ def with_single_queries_written_out(graph: fx.Graph) -> None:
             continue
         how = {name: call.kwargs[name] for name in ("scale", "enable_gqa") if name in call.kwargs}
         with graph.inserting_before(call):
-            if mask is not None and _value(mask).dtype is torch.bool:
+            if mask is not None and traced(mask).dtype is torch.bool:
                 mask = graph.call_function(torch.where, (mask, 0.0, -inf))
             both = graph.call_function(_WRITTEN_OUT, (query, *others, mask), how)
             attended = graph.call_function(operator.getitem, (both, 0))
@@ -93,15 +94,15 @@ def with_shared_heads(graph: fx.Graph, device: str = CUDA) -> None:
     it is not compiled, and where there is no mask, as there may be none any more, it asks for
     `enable_gqa`, which fused kernels for halves have.
     """
-    for call in graph.find_nodes(op="call_function", target=_ATTENTION):
-        query, *others, mask = _tensors(call)
+    for call in graph.find_nodes(op="call_function", target=ATTENTION):
+        query, *others, mask = tensors_given(call)
         key, value = (None if each is None else _repeated(each) for each in others)
         if query is None or key is None or value is None or call.kwargs.get("enable_gqa"):
             continue
-        shape, shared = _value(query).shape, _value(key).shape[1]
+        shape, shared = traced(query).shape, traced(key).shape[1]
         if len(shape) != 4 or not isinstance(shape[1], int) or shape[1] % shared:
             continue
-        if _value(value).shape[1] != shared:
+        if traced(value).shape[1] != shared:
             continue
         if _is_single(call, query, mask):
             _pack(call, query, key, value)
@@ -113,17 +114,17 @@ def with_shared_heads(graph: fx.Graph, device: str = CUDA) -> None:
 
 def _pack(call: fx.Node, query: fx.Node, key: fx.Node, value: fx.Node) -> None:
     """The heads of a group as queries of the head that they share."""
-    graph, shared = call.graph, _value(key).shape[1]
-    batch, heads, _, depth = _value(query).shape
+    graph, shared = call.graph, traced(key).shape[1]
+    batch, heads, _, depth = traced(query).shape
     with graph.inserting_before(call):
         packed = graph.call_method("reshape", (query, batch, shared, heads // shared, depth))
         keywords = {n: v for n, v in call.kwargs.items() if n not in ("query", "key", "value")}
         attended = graph.call_function(
-            _ATTENTION, (packed, key, value, *call.args[_PLACE:]), keywords
+            ATTENTION, (packed, key, value, *call.args[_PLACE:]), keywords
         )
-        result = graph.call_method("reshape", (attended, *_value(call).shape))
+        result = graph.call_method("reshape", (attended, *traced(call).shape))
     for node, like in ((packed, query), (attended, call)):
-        reshaped = _value(like).reshape(batch, shared, heads // shared, -1)
+        reshaped = traced(like).reshape(batch, shared, heads // shared, -1)
         node.meta = {**like.meta, "example_value": reshaped}
     result.meta = dict(call.meta)
     call.replace_all_uses_with(result)
@@ -132,8 +133,8 @@ def _pack(call: fx.Node, query: fx.Node, key: fx.Node, value: fx.Node) -> None:
 
 def _has_fused_groups(query: fx.Node, value: fx.Node, device: str) -> bool:
     """Whether PyTorch's fused kernels take groups of heads that share keys, if there is no mask."""
-    of_query, of_value = _value(query), _value(value)
-    is_half = of_query.dtype in (torch.float16, torch.bfloat16)
+    of_query, of_value = traced(query), traced(value)
+    is_half = of_query.dtype in HALVES
     alike = _is(of_query.shape[-1], of_value.shape[-1]) and isinstance(of_query.shape[-1], int)
     return bool(
         is_half and alike and of_query.shape[-1] <= DEEPEST and of_query.device.type == device
@@ -142,10 +143,10 @@ def _has_fused_groups(query: fx.Node, value: fx.Node, device: str) -> bool:
 
 def _is_single(call: fx.Node, query: fx.Node, mask: fx.Node | None) -> bool:
     """Whether each head has one query, of known sizes, and the same mask as the others."""
-    shape = _value(query).shape
+    shape = traced(query).shape
     if not all(isinstance(each, int) for each in shape) or shape[2] != 1:
         return False
-    of_mask = () if mask is None else _value(mask).shape
+    of_mask = () if mask is None else traced(mask).shape
     is_causal = _given(call, _CAUSAL_PLACE, _CAUSAL)
     return not is_causal and len(of_mask) <= 4 and all(_is(each, 1) for each in of_mask[-3:-1])
 
@@ -159,7 +160,7 @@ def _repeated(node: fx.Node) -> fx.Node | None:
     source, index = beside.args
     if not isinstance(source, fx.Node) or not _adds_one_beside(index):
         return None
-    of, wide, flat = _value(source).shape, _value(expanded).shape, _value(node).shape
+    of, wide, flat = traced(source).shape, traced(expanded).shape, traced(node).shape
     if len(of) != 4 or len(wide) != 5 or len(flat) != 4:
         return None
     kept = [*zip(of, (*wide[:2], *wide[3:]), strict=True), *zip(of[2:], flat[2:], strict=True)]
@@ -186,7 +187,7 @@ def _given(call: fx.Node, place: int, name: str) -> Any:
     return call.args[place] if len(call.args) > place else call.kwargs.get(name)
 
 
-def _tensors(call: fx.Node) -> list[fx.Node | None]:
+def tensors_given(call: fx.Node) -> list[fx.Node | None]:
     """The query, key, value and mask that a call is given."""
     return [_argument(call, *each) for each in enumerate(("query", "key", "value", _MASK))]
 
@@ -194,16 +195,17 @@ def _tensors(call: fx.Node) -> list[fx.Node | None]:
 def _argument(call: fx.Node, place: int, name: str) -> fx.Node | None:
     """A tensor that a call is given."""
     given = _given(call, place, name)
-    is_tensor = isinstance(given, fx.Node) and isinstance(_value(given), torch.Tensor)
+    is_tensor = isinstance(given, fx.Node) and isinstance(traced(given), torch.Tensor)
     return given if is_tensor else None  # type: ignore[return-value]
 
 
-def _value(node: fx.Node) -> Any:
+def traced(node: fx.Node) -> Any:
+    """What dynamo has as an example of a node's value."""
     return node.meta.get("example_value")
 
 
 def _hides_nothing(mask: fx.Node, ranges: Ranges) -> bool:
-    wanted = 1 if _value(mask).dtype is torch.bool else 0  # what is added to the scores
+    wanted = 1 if traced(mask).dtype is torch.bool else 0  # what is added to the scores
     return ranges.of(mask) == (wanted, wanted)
 
 
@@ -212,7 +214,7 @@ def _keeps_shape(call: fx.Node, mask: fx.Node) -> bool:
     query = _argument(call, 0, "query")
     if query is None:
         return False
-    batch, of_mask = _value(query).shape[:-2], _value(mask).shape[:-2]
+    batch, of_mask = traced(query).shape[:-2], traced(mask).shape[:-2]
     return len(of_mask) <= len(batch) and all(
         _is(extent, 1) or _is(extent, mine)
         for extent, mine in zip(reversed(of_mask), reversed(batch), strict=False)
@@ -233,7 +235,7 @@ def _hides_what_is_later(call: fx.Node, mask: torch.Tensor) -> bool:
     query, key = _argument(call, 0, "query"), _argument(call, 1, "key")
     if query is None or key is None or _given(call, _CAUSAL_PLACE, _CAUSAL):
         return False
-    extents = [_value(each).shape[-2] for each in (query, key)]
+    extents = [traced(each).shape[-2] for each in (query, key)]
     return all(isinstance(each, int) for each in extents) and is_causal(mask, *extents)
 
 

@@ -13,18 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import fx
 from torch.nn.attention import SDPBackend
 
+from tvm_stitch.dynamo.rewrites.untraced.attention import (
+    ATTENTION,
+    HALVES,
+    tensors_given,
+    traced,
+)
 from tvm_stitch.dynamo.settings import CUDA
 
-_ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _CUDNN = int(SDPBackend.CUDNN_ATTENTION)
 _PYTORCHS_ORDER = [1, 2, 0, 3, 4]  # flash, efficient, math, cuDNN: a user's own order stands
-_HALVES = (torch.float16, torch.bfloat16)
 _OLDEST = (9, 0)
 # Of fewer, as where a word is added to a text, flash attention divides the keys among blocks.
 FEWEST_QUERIES = 64
@@ -65,19 +68,16 @@ def _order() -> list[int]:
 
 def _is_faster(graph: fx.Graph, device: torch.device) -> bool:
     """cuDNN makes a plan for every size, so that sizes that change are not for it."""
-    calls = graph.find_nodes(op="call_function", target=_ATTENTION)
+    calls = graph.find_nodes(op="call_function", target=ATTENTION)
     if not calls or device.type != CUDA or torch.cuda.get_device_capability(device) < _OLDEST:
         return False
     return all(map(_suits_cudnn, calls))
 
 
 def _suits_cudnn(call: fx.Node) -> bool:
-    shapes: list[Any] = []
-    for place, name in enumerate(("query", "key", "value")):
-        given = call.args[place] if len(call.args) > place else call.kwargs.get(name)
-        tensor = given.meta.get("example_value") if isinstance(given, fx.Node) else None
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in _HALVES:
-            return False
-        shapes.append(tensor.shape)
-    is_known = all(isinstance(size, int) for shape in shapes for size in shape)
-    return is_known and shapes[0][-2] >= FEWEST_QUERIES
+    *given, _mask = tensors_given(call)
+    tensors = [traced(each) for each in given if each is not None]
+    if len(tensors) < len(given) or any(tensor.dtype not in HALVES for tensor in tensors):
+        return False
+    is_known = all(isinstance(size, int) for tensor in tensors for size in tensor.shape)
+    return is_known and bool(tensors[0].shape[-2] >= FEWEST_QUERIES)
