@@ -8,7 +8,7 @@ from bench.systems.base import Gpu, Prepared, System
 __all__ = ["SEARCHING", "Gpu", "Prepared", "System", "all_systems", "why_missing"]
 
 # Systems that try candidates on the GPU while they compile: slow, and not beside other work.
-SEARCHING = ("inductor-max", "metaschedule")
+SEARCHING = ("inductor-max", "metaschedule", "stitch-measured")
 
 
 def all_systems(records: str | None = None, trials: int = 64) -> dict[str, System]:

@@ -79,14 +79,19 @@ class Tvm:
 
 
 class Stitch(Tvm):
-    """tvm_stitch: with its defaults, with fast_math or with a record store."""
+    """tvm_stitch: with its defaults, with other settings or with a record store."""
 
     def __init__(
-        self, name: str, title: str, records: str | None = None, fast_math: bool = False
+        self,
+        name: str,
+        title: str,
+        records: str | None = None,
+        searches: bool = False,
+        **settings: Any,
     ) -> None:
-        super().__init__(name, title, self._stitch)
-        self._records, self._fast_math = records, fast_math
-        self.optional = fast_math
+        super().__init__(name, title, self._stitch, searches)
+        self._records, self._settings = records, settings
+        self.optional = bool(settings)
 
     def missing(self) -> str | None:
         """TVM, and tvm_stitch with its one-call compiler."""
@@ -101,7 +106,7 @@ class Stitch(Tvm):
     def _stitch(self, module: Any, target: Any) -> Any:
         import tvm_stitch
 
-        options = tvm_stitch.Options(fast_math=self._fast_math)
+        options = tvm_stitch.Options(**self._settings)
         return tvm_stitch.compile(module, target, options, self._records)
 
 
@@ -215,6 +220,13 @@ def systems(records: str | None, trials: int) -> list[Any]:
         Tvm("metaschedule", "TVM MetaSchedule", tuned_by_metaschedule(trials), searches=True),
         Stitch("stitch", "tvm_stitch"),
         Stitch("stitch-fast", "tvm_stitch, fast_math", fast_math=True),
+        Stitch(
+            "stitch-timed",
+            "tvm_stitch, timed libraries",
+            timed_products=True,
+            timed_convolutions=True,
+        ),
+        Stitch("stitch-measured", "tvm_stitch, measured", searches=True, measure=True),
         TracedStitch(),
         *map(SymbolicStitch, symbolic.KINDS),
     ]
