@@ -34,12 +34,12 @@ from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.scattered.sort_once import SortOnce
 from tvm_stitch.graph.front.spelling import OneSpelling
-from tvm_stitch.graph.front.sums import Contractions, LongSums
+from tvm_stitch.graph.front.sums import Contractions, LongSums, SplitFactors
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
-from tvm_stitch.library.locate import CUDNN, is_off
+from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
 from tvm_stitch.library.shim import unusable
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
@@ -115,6 +115,7 @@ def stitch_passes(
         LongSums(),
         ConvolutionProducts(),
         *_library_passes(target, options, asked),
+        *([SplitFactors()] if settings.tf32x3_products and _has_cublaslt(settings) else []),
         DirectWeights(),
         *dump.relax(),
         settling.Decompose(),
@@ -175,13 +176,12 @@ def _library_passes(
 ) -> list[tvm.transform.Pass]:
     """Convolutions and attention become calls of cuDNN, where it is and the options let it."""
     chosen = options or Options()
-    allowed = LIBRARY in chosen.schemes and not is_off()
 
     def hear(operator: str, reason: str) -> None:
         if asked is not None:
             asked.append(Fallback(operator, reason))
 
-    if not allowed:
+    if not _may_use_libraries(chosen):
         return []
     missing = unusable(CUDNN)
     attention = LibraryAttention(device_of(target), hear, missing)
@@ -189,6 +189,14 @@ def _library_passes(
         return [attention]
     how = chosen.tf32_convolutions, chosen.timed_convolutions or chosen.measure
     return [attention, LibraryConvolutions(hear, *how)]
+
+
+def _may_use_libraries(options: Options) -> bool:
+    return LIBRARY in options.schemes and not is_off()
+
+
+def _has_cublaslt(options: Options) -> bool:
+    return _may_use_libraries(options) and not unusable(CUBLASLT)
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:

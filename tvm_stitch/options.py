@@ -19,6 +19,7 @@ _FLAGS = (
     "fast_math",
     "tf32_convolutions",
     "tf32_products",
+    "tf32x3_products",
     "timed_convolutions",
     "timed_products",
     "measure",
@@ -66,6 +67,9 @@ class Options:
     tf32_products: the same of products of float32 by cuBLASLt, if the planner prefers these to a
         kernel that does not round; of convolutions that become products, too. Under PyTorch
         `torch.set_float32_matmul_precision("high")` asks for this as well.
+    tf32x3_products: compute large products of float32 by cuBLASLt as three of TF32 (3xTF32), of
+        both halves of each factor: errors like those of float32, in about half of its time. What is
+        infinite may become not a number. Takes memory for three times each factor.
     timed_convolutions: convolutions by cuDNN try up to eight of its engines in their first call and
         keep the fastest, still a reproducible one. Under PyTorch `torch.backends.cudnn.benchmark`
         asks for this as well.
@@ -106,6 +110,7 @@ class Options:
     fast_math: bool = False
     tf32_convolutions: bool = False
     tf32_products: bool = False
+    tf32x3_products: bool = False
     timed_convolutions: bool = False
     timed_products: bool = False
     measure: bool = False
@@ -141,6 +146,8 @@ class Options:
             folder = getattr(self, name)
             if folder is not None and not isinstance(folder, (str, os.PathLike)):
                 raise InputError(f"{name} must name a folder, not {folder!r}")
+        if self.tf32_products and self.tf32x3_products:
+            raise InputError("products are rounded to TF32 or split: not both at once")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         object.__setattr__(self, "extents", _sizes(self.extents))

@@ -226,6 +226,7 @@ def systems(records: str | None, trials: int) -> list[Any]:
             timed_products=True,
             timed_convolutions=True,
         ),
+        Stitch("stitch-3xtf32", "tvm_stitch, 3xTF32 products", tf32x3_products=True),
         Stitch("stitch-measured", "tvm_stitch, measured", searches=True, measure=True),
         TracedStitch(),
         *map(SymbolicStitch, symbolic.KINDS),

@@ -287,6 +287,14 @@ def test_pytorchs_flag_has_engines_timed(asked):
         assert ours.settings.stitching.timed_convolutions == (asked or own)
 
 
+def test_products_that_are_to_be_split_are_not_rounded(monkeypatch):
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: True)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+    own = Settings(device=EXECUTOR, stitching=Options(tf32x3_products=True))
+    asked = GraphCompiler(own).settings.stitching
+    assert asked.tf32x3_products and not asked.tf32_products
+
+
 def test_what_may_be_tf32_is_ours_where_pytorch_says_so(monkeypatch):
     def products(precision):
         monkeypatch.setattr(torch, "get_float32_matmul_precision", precision)

@@ -95,7 +95,7 @@ def as_pytorch_asks(settings: Settings) -> Settings:
     own = replace(
         own,
         tf32_convolutions=own.tf32_convolutions or convolves_by_tf32(),
-        tf32_products=own.tf32_products or multiplies_by_tf32(),
+        tf32_products=not own.tf32x3_products and (own.tf32_products or multiplies_by_tf32()),
         timed_convolutions=own.timed_convolutions or torch.backends.cudnn.benchmark,
     )
     return replace(settings, stitching=own)

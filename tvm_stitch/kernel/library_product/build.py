@@ -154,7 +154,7 @@ def _kernel(
     epilogue = library_epilogue(product)
     if isinstance(epilogue, Refused):
         return epilogue
-    tf32 = tf32 and product.multiplied == "float32"
+    tf32 = (tf32 and product.multiplied == "float32") or product.is_truncated
     kernel = LibraryKernel(device, bounds, product, found, epilogue, tf32)
     if kernel.cost_us > CALLS_AT_MOST * kernel.us(1, product.entries):
         return Refused(f"the library would take {found.calls} calls")

@@ -23,6 +23,7 @@ from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.patterns.tf32 import is_truncated, untruncated
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -109,6 +110,11 @@ class TensorProduct:
     def multiplied(self) -> str:
         """The dtype of both factors."""
         return dtype_of(self.left.buffer)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the factors lose the bits that TF32 lacks, by what the product says itself."""
+        return is_truncated(self.stage.value.a)
 
     @property
     def sizes(self) -> tuple[Extent, ...]:
@@ -266,9 +272,11 @@ def _loads(stage: Stage, multiplied: tuple[str, ...]) -> tuple[Expr, Expr] | Ref
         return Refused("a product of another form than a sum of two factors along one axis")
     if any(read.nested for read in stage.reads):
         return Refused("a product of what is looked up by indices in memory")
-    found = []
-    for side in (stage.value.a, stage.value.b):
-        load = side.value if isinstance(side, tirx.Cast) else side
+    found, sides = [], (stage.value.a, stage.value.b)
+    if len(set(map(is_truncated, sides))) > 1:
+        return Refused("a product one of whose factors is truncated")
+    for side in sides:
+        load = side.value if isinstance(side, tirx.Cast) else untruncated(side)
         if not isinstance(load, tvm.ir.TensorLoad):
             return Refused("a product of what is computed on the way")
         if dtype_of(load.source) not in multiplied:
