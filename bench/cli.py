@@ -59,6 +59,11 @@ def parser() -> argparse.ArgumentParser:
         "--jobs", type=_positive, default=None,
         help="workers that compile at once; only one measures at a time (default: by the machine)",
     )  # fmt: skip
+    how.add_argument(
+        "--together", action="store_true",
+        help="let systems that try candidates on the GPU while they compile do so at once; "
+        "sooner done, but they see each other",
+    )  # fmt: skip
     how.add_argument("--no-graphs", action="store_true", help="leave out times as CUDA graphs")
     how.add_argument(
         "--dram", action="store_true", help="bytes moved in DRAM too (Nsight Compute; slow)"

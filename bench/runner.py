@@ -43,6 +43,8 @@ class Settings:
     output: Path
     suite: str = "subgraphs"
     jobs: int = 1
+    # Whether those that try candidates on the GPU while they compile do so beside others.
+    together: bool = False
     graphs: bool = True
     # Seconds that one phase of one system may take (compiling, measuring, …).
     time_limit_s: float = 180.0
@@ -236,6 +238,7 @@ class Run:
                 "do": "begin",
                 "systems": list(self._settings.systems),
                 "lock": self._gpu_lock,
+                "together": self._settings.together,
                 "records": self._settings.records,
                 "trials": self._settings.trials,
                 "calibrate": self._calibrate,

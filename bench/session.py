@@ -49,6 +49,7 @@ def measure(
         systems=tuple(systems),
         output=options.output,
         jobs=jobs,
+        together=options.together,
         graphs=not options.no_graphs,
         time_limit_s=options.time_limit,
         records=options.records,

@@ -78,9 +78,10 @@ class CaseRun:
             if prepared is not None:
                 ready[system.name] = prepared
         if ready:
-            size = self._measure(workload, inputs, ready, needs_info)
-            if graphs and size < GRAPH_LIMIT:
-                self._graphs(ready)
+            with self._gpu.alone():
+                size = self._measure(workload, inputs, ready, needs_info)
+                if graphs and size < GRAPH_LIMIT:
+                    self._graphs(ready)
 
     def _prepare(
         self, system: System, workload: Workload, inputs: tuple[torch.Tensor, ...]
@@ -234,7 +235,8 @@ def serve(commands: Any, send: Send) -> int:
     for line in commands:
         command = json.loads(line)
         if command["do"] == "begin":
-            gpu = Gpu(command["lock"], lambda event: send({"event": event}))
+            together = command["together"]
+            gpu = Gpu(command["lock"], lambda event: send({"event": event}), together)
             systems = all_systems(command["records"], command["trials"])
             meter, machine = begin(gpu, command["calibrate"])
             wanted = command["systems"]

@@ -50,15 +50,20 @@ class Gpu:
     """The right to use the GPU, shared between worker processes through a lock file.
 
     A worker holds it while anything of its own may run on the device, and gives it away while it
-    only compiles on the CPU. Without a file there is one worker, which always holds it. Whoever
-    must know hears of "waiting" and "held".
+    only compiles on the CPU. Workers that compile together share it until they measure. Without a
+    file there is one worker, which always holds it. Whoever must know hears of "waiting" and
+    "held".
     """
 
     def __init__(
-        self, path: str | None = None, tell: Callable[[str], None] = lambda event: None
+        self,
+        path: str | None = None,
+        tell: Callable[[str], None] = lambda event: None,
+        together: bool = False,
     ) -> None:
         self._file = open(path, "w") if path else None  # noqa: SIM115
         self._tell = tell
+        self._usual = fcntl.LOCK_SH if together else fcntl.LOCK_EX
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -68,6 +73,19 @@ class Gpu:
             yield
         finally:
             self._lock(fcntl.LOCK_UN)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the GPU with nobody else there: where something is measured."""
+        if self._usual == fcntl.LOCK_EX:
+            yield
+            return
+        self._lock(fcntl.LOCK_UN)
+        self._take(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            self._lock(self._usual)
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
@@ -80,10 +98,10 @@ class Gpu:
         finally:
             self._take()
 
-    def _take(self) -> None:
+    def _take(self, how: int | None = None) -> None:
         if self._file:
             self._tell("waiting")
-            self._lock(fcntl.LOCK_EX)
+            self._lock(self._usual if how is None else how)
             self._tell("held")
 
     def _lock(self, operation: int) -> None:

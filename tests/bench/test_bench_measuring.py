@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 
 import pytest
 
@@ -173,3 +174,37 @@ def test_a_graph_that_cannot_be_captured_keeps_the_other_times():
 def test_a_message_becomes_one_line():
     assert in_one_line(ValueError("first\nsecond")) == "ValueError: first"
     assert len(in_one_line(ValueError("x" * 5000))) <= 300
+
+
+def test_what_compiles_together_is_measured_alone(tmp_path):
+    path, held = str(tmp_path / "gpu"), []
+    one, other = (Gpu(path, held.append, together=True) for _ in range(2))
+    alone = threading.Event()
+
+    def measure():
+        with one.held(), one.alone():
+            alone.set()
+
+    with other.held():
+        thread = threading.Thread(target=measure)
+        with one.held():  # both at once
+            pass
+        thread.start()
+        assert not alone.wait(0.2)
+    thread.join(10)
+    assert alone.is_set()
+
+
+def test_one_compiles_at_a_time_unless_asked(tmp_path):
+    path, second = str(tmp_path / "gpu"), threading.Event()
+
+    def compile_():
+        with Gpu(path).held():
+            second.set()
+
+    with Gpu(path).held():
+        thread = threading.Thread(target=compile_)
+        thread.start()
+        assert not second.wait(0.2)
+    thread.join(10)
+    assert second.is_set()

@@ -241,7 +241,7 @@ def test_the_worker_starts_and_says_why_it_cannot_measure_here():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     begin = {"do": "begin", "lock": None, "records": None, "trials": 1, "calibrate": True,
-             "systems": []}  # fmt: skip
+             "systems": [], "together": False}  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "bench.worker"], input=json.dumps(begin) + "\n",
         capture_output=True, text=True, timeout=120,

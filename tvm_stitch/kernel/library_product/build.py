@@ -72,7 +72,8 @@ class LibraryKernel(Kernel):
 
     def us(self, calls: int, batch: Extent) -> float:
         """The same of so many calls of a batch each."""
-        one, timing = replace(self.product, entries=batch), timing_of(self.product, self.tf32)
+        one, adds = replace(self.product, entries=batch), self.epilogue.residual is not None
+        timing = timing_of(self.product, self.tf32, adds)
         return self.bounds.mean(
             lambda point: (
                 calls * library_us(one, self.device, timing, point)
