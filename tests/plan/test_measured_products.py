@@ -108,6 +108,21 @@ def test_each_way_is_compiled(clocks, monkeypatch):
             assert found == Time(None, "there is no GPU that TVM can use")
 
 
+def test_products_beside_attention_of_a_library(clocks):
+    """Its call gives a tuple, a part of which is taken."""
+    asked = clocks(Time(3.0), Time(2.0))
+
+    def build(emit, q, k, v, w, bias):
+        heads = emit(op.nn.attention(q, k, v))
+        found = emit(op.matmul(emit(op.reshape(heads, (1024, 768))), w))
+        return emit(op.add(found, bias))
+
+    shapes = [(2, 512, 12, 64)] * 3 + [(768, 768), (768,)]
+    module = graph("float16", shapes, build, lambda *_: ()).module
+    functions(module, Options(measure=True))
+    assert asked.asked
+
+
 def test_equal_products_are_timed_once(clocks):
     asked = clocks(Time(2.0), Time(3.0))
 

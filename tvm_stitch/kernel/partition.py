@@ -20,7 +20,11 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import KINDS, kind_of
 from tvm_stitch.kernel.shared_input import co_scheduled_programs
 from tvm_stitch.stages.extents import Extents
+from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
+
+# Parts of up to so many stages are the same in many sets that planners ask about.
+KEPT_STAGES = 16
 
 
 def make_programs(
@@ -105,6 +109,14 @@ def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tupl
 
 
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
+    """The program of a part; of a small one it is kept, for sets that differ in other parts."""
+    if len(stages) > KEPT_STAGES:
+        return _new_program(stages, outputs)
+    key = (_one_program, stages, outputs)
+    return remembered(stages[-1], key, lambda: _new_program(stages, outputs))
+
+
+def _new_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """The program of the kind that claims a stage, else of the most special one that is wanted.
 
     Where there is none, that of the rows in the order of a transposed result.

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax
 
 from tvm_stitch.graph.front.extract import extracted
-from tvm_stitch.graph.front.read import Node, StitchGraph, read_block
+from tvm_stitch.graph.front.read import Node, StitchGraph, is_call_tir, read_block
 from tvm_stitch.plan.measured import BLOCK, Clock, renumbered
 from tvm_stitch.plan.plan import Group, Plan
 from tvm_stitch.plan.saved import SavedPlan, saved
@@ -33,8 +33,8 @@ def faster_without(
     found: dict[str, Set[str]] = {}
     known: dict[Any, Set[str] | None] = {}
     for graph, node in _calls(mod):
-        name = getattr(node.call.args[0], "name_hint", None)
-        if name is None or name not in names or name in found:
+        name = node.call.args[0].name_hint
+        if name not in names or name in found:
             continue
         key = tvm_ffi.StructuralKey(mod[name])
         if key not in known:
@@ -46,11 +46,16 @@ def faster_without(
 
 
 def _calls(mod: tvm.IRModule) -> list[tuple[StitchGraph, Node]]:
-    """All calls of functions in dataflow blocks."""
+    """All calls of the module's functions in dataflow blocks."""
     functions = [each for _, each in mod.functions_items() if isinstance(each, relax.Function)]
     blocks = [block for function in functions for block in function.body.blocks]
     graphs = [read_block(mod, each) for each in blocks if isinstance(each, relax.DataflowBlock)]
-    return [(graph, node) for graph in graphs for node in graph.nodes]
+    return [
+        (graph, node)
+        for graph in graphs
+        for node in graph.nodes
+        if is_call_tir(node.bindings[0].value)
+    ]
 
 
 def _faster(

@@ -23,6 +23,7 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NEVER, NOT_PLANNED, Deadline
 from tvm_stitch.plan.regions.atoms import find_atoms
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.search.computed_again import computing_again
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.greedy import greedy_sets
 from tvm_stitch.plan.search.judge import Judge, Verdict
@@ -42,6 +43,8 @@ MOST_CUT = 512
 EVENLY, COMPUTED = 8, 3
 # The sum of the sizes of all sets that are cut off and grown in a region.
 EFFORT = 2000
+# The same of those that compute a value again, or leave one out.
+AGAIN = 4000
 
 
 class Way(enum.Enum):
@@ -341,56 +344,17 @@ class _Search:
         separate = sum(found.cost_us for found in alone if isinstance(found, Verdict))
         return separate + (len(atoms) - 1) * self.options.launch_us - verdict.cost_us
 
-    # Computing again
-
     def _duplicate(self, sets: Sequence[Nodes]) -> None:
-        """Readers that compute a cheap value themselves, and writers that then need not."""
-        for writer in self._in_time(sets):
-            verdict = self.judge(writer)
-            if isinstance(verdict, Refused):
-                continue
-            spared: list[Value] = []  # what it need not write if its readers compute it
-            taking: dict[Nodes, list[Nodes]] = {}  # by reader, what it would compute
-            for value in verdict.outputs:
-                again = self._cheap(value, writer)
-                users, views = self._behind_views(value, writer)
-                readers = [nodes for nodes in sets if nodes & users] if again else []
-                for reader in readers:
-                    taking.setdefault(reader, []).append(again | views & self._before(reader))
-                if readers and not value.needed:
-                    spared.append(value)
-            for reader, several in taking.items():
-                for more in dict.fromkeys([*several, reduce(or_, several)]):
-                    self._stitched(reader | more, self.region.leaving(reader))
-            for left_out in dict.fromkeys([*((value,) for value in spared), tuple(spared)]):
-                outputs = tuple(each for each in verdict.outputs if each not in left_out)
-                if left_out and outputs:
-                    self._stitched(writer, outputs)
+        """Readers that compute cheap values themselves, and writers that then need not.
 
-    def _behind_views(self, value: Value, writer: Nodes) -> tuple[Nodes, Nodes]:
-        """Who reads a value outside of its writer, also as a view of another shape; the views."""
-        users: Nodes = 0
-        views: Nodes = 0
-        pending = value.users & ~writer
-        while pending:
-            place = pending.bit_length() - 1
-            pending &= ~(1 << place)
-            if self.region.is_view(place):
-                views |= 1 << place
-                pending |= self.region.users[place]
-            else:
-                users |= 1 << place
-        return users, views
-
-    def _before(self, nodes: Nodes) -> Nodes:
-        """All that a set depends on."""
-        found: Nodes = 0
-        for place in bits(nodes):
-            found |= self.region.ancestors[place]
-        return found
-
-    def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
-        """The nodes that compute a value from what is in memory, if few and element-wise."""
-        again = self.judge.behind(value, nodes)
-        few = again.bit_count() <= self.options.recomputed
-        return again if few and not self.judge.reduces(again) else 0
+        All of a writer's values first, then one by one as far as there is effort left.
+        """
+        found = computing_again(self.region, self.judge, sets, self.options.recomputed)
+        for each in self._in_time(found.together):
+            self._stitched(*each)
+        left = AGAIN
+        for nodes, outputs in self._in_time(found.single):
+            left -= nodes.bit_count()
+            if left < 0:
+                return
+            self._stitched(nodes, outputs)
