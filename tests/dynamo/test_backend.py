@@ -57,7 +57,7 @@ def trained(model, run, inputs):
     return [results, *(p.grad for p in model.parameters()), *model.buffers()]
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_training_step_is_pytorchs(dynamic):
     eager = Network()
     compiled = copy.deepcopy(eager)

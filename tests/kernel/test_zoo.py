@@ -13,7 +13,9 @@ from zoo import ZOO, Case, graph, softmax64
 @pytest.mark.parametrize(
     "dtype", ["float32", "float16", pytest.param("bfloat16", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if "group norm" in n else ()) for n in ZOO]
+)
 def test_one_kernel_and_right(name, dtype):
     verified = check(ZOO[name](dtype))
     assert len(verified.kernels) == 1

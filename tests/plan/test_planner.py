@@ -26,7 +26,7 @@ from tvm_stitch.plan.solve import solve
 from tvm_stitch.stages.op_pattern import Pattern
 
 
-@pytest.mark.spread(10)
+@pytest.mark.spread(7)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_plans_are_sound_and_no_worse_than_greedy(seed):
     found, plan = graph_and_plan(random_module(seed, operators=20))

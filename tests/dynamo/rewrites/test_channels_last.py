@@ -62,8 +62,10 @@ def copies(graph):
 WINDOWS = [(3, 1, 1, 1), (4, 3, 2, 1), (3, 2, 0, 2), (1, 1, 0, 1), (1, 2, 0, 1), (2, 1, 0, 4)]
 
 
-@pytest.mark.spread(3)
-@pytest.mark.parametrize("how", WINDOWS)
+@pytest.mark.spread(2)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=pytest.mark.slow if how[3] == 4 else ()) for how in WINDOWS]
+)
 @pytest.mark.parametrize("channels", [(6, 10, 5), (1, 7, 1)])
 def test_signals(laid, how, channels):
     kernel, stride, padding, dilation = how

@@ -105,7 +105,6 @@ def added_behind(x, by_rows, by_elements, by_pairs, index, other):
     )
 
 
-@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("columns", [1, 7, 33])
 @pytest.mark.parametrize("rows", [1, 31])

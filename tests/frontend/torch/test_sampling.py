@@ -120,7 +120,7 @@ def test_ends_that_are_no_number_are_not_what_lies_beyond(device, end):
     torch.testing.assert_close(found, sampled()(image, grid))
 
 
-@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+@pytest.mark.parametrize("device", [LLVM, pytest.param(EXECUTOR, marks=pytest.mark.slow)])
 def test_sizes_that_change(device):
     torch._dynamo.reset()
     ours = GraphCompiler(Settings(device=device, target="sm_90" if device == EXECUTOR else None))
@@ -198,9 +198,13 @@ def test_deformable_attention_is_few_kernels(batch, queries, dtype):
     )
 
 
-@pytest.mark.spread(2)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("queries", "channels", "beside"), [(131, 16, True), (300, 7, False)])
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
+)
+@pytest.mark.parametrize(
+    ("queries", "channels", "beside"),
+    [(131, 16, True), pytest.param(300, 7, False, marks=pytest.mark.slow)],
+)
 def test_channels_that_follow_each_other_share_a_thread(
     monkeypatch, queries, channels, beside, dtype
 ):

@@ -106,6 +106,7 @@ def test_scalars_and_integers_that_are_large():
     )
 
 
+@pytest.mark.slow
 def test_a_router_of_experts():
     """Weights of the best two, their experts, and the order of tokens by expert."""
     torch.manual_seed(0)

@@ -34,10 +34,15 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.spread(4)
+LARGEST = [*((*how, 1) for how in WINDOWS), (2, 1, 0, (1, 2, 2))]
+
+
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("ceil", [False, True])
-@pytest.mark.parametrize("how", [*((*how, 1) for how in WINDOWS), (2, 1, 0, (1, 2, 2))])
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=pytest.mark.slow if how[0] == 3 else ()) for how in LARGEST]
+)
 def test_largest_of_windows(how, ceil, last):
     def largest(x):
         return functional.max_pool3d(x, *how, ceil, return_indices=True)

@@ -56,7 +56,7 @@ UNARY = {
 }
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("operator, exact", UNARY.values(), ids=UNARY)
 def test_functions_that_halves_lack(operator, exact, dtype, tmp_path):
@@ -65,7 +65,6 @@ def test_functions_that_halves_lack(operator, exact, dtype, tmp_path):
     takes(graph_of(inputs, lambda emit, x: emit(operator(x)), exact), dtype, tmp_path)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("operator, exact", [(op.mod, np.fmod), (op.power, np.power)])
 def test_functions_of_two(operator, exact, dtype, tmp_path):
@@ -76,7 +75,6 @@ def test_functions_of_two(operator, exact, dtype, tmp_path):
 SPECIAL = np.array([[1.0, np.inf, -np.inf, np.nan] * 6] * 5)
 
 
-@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
     "operator, exact", [(op.isnan, np.isnan), (op.isinf, np.isinf), (op.isfinite, np.isfinite)]
@@ -86,7 +84,7 @@ def test_questions_about_halves(operator, exact, dtype, tmp_path):
     takes(case, dtype, tmp_path)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", (*HALVES, "float32"))
 @pytest.mark.parametrize("number", (np.inf, -np.inf, np.nan))
 def test_numbers_that_are_not_finite(number, dtype, tmp_path):

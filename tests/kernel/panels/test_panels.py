@@ -351,7 +351,7 @@ def test_clusters_share_columns(threads, rows, batch, cluster, columns):
         (64, 2, 2, 1, 6),
         (64, 2, 4, 2, 12),
         (64, 1, 4, 4, 8),
-        (64, 8, 1, 8, 33),
+        pytest.param(64, 8, 1, 8, 33, marks=pytest.mark.slow),
     ),
 )
 @pytest.mark.parametrize("extent", (100, 1027))

@@ -36,7 +36,9 @@ def joined(dtype: str, rows: int, columns: int, ways: int) -> Case:
     return graph(dtype, [(rows, columns)] * ways, build, expected)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1000, 4), (33, 8), (1, 4), (257, 7)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1000, 4), pytest.param(33, 8, marks=pytest.mark.slow), (1, 4), (257, 7)]
+)
 def test_a_thread_has_a_row(rows, columns):
     case = joined("float32", rows, columns, 4)
     (mapping,) = schedule_of(the_kernel(case.module)).parts

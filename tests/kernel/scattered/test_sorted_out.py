@@ -66,7 +66,7 @@ def chosen(module, schemes=SCHEMES):
 
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("rows", [2, 33, 1000])
-@pytest.mark.parametrize("count", [2, 7, 1000, 5000])
+@pytest.mark.parametrize("count", [2, 7, 1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_each_block_gets_what_all_have_for_it(monkeypatch, rows, count):
     by(monkeypatch, SORTED_OUT)
     check(sums(rows, random(rows, count)), kernels=1)

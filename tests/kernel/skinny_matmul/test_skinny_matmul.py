@@ -86,10 +86,10 @@ def test_columns_that_lie_along_the_depth_may_be_any_number(columns):
     check(made, orders=2)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 @pytest.mark.parametrize("warps", (1, 4, 8))
-@pytest.mark.parametrize("chunks", (1, 2, 4))
+@pytest.mark.parametrize("chunks", (1, pytest.param(2, marks=pytest.mark.slow), 4))
 def test_every_tile(along, warps, chunks):
     """Warps with several steps, with one, and with none; a rest that is no whole chunk."""
     for columns in (16,) if along else (16, 32, 64):

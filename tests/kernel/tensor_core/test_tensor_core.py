@@ -51,7 +51,7 @@ def product_of(case: Case, options: Options | None = None) -> TensorProduct | Re
     return products[0] if products else found[0]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
     "tiles", dict.fromkeys((*DEEP, *SHALLOW)), ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}"

@@ -34,10 +34,11 @@ def taken(*memory):
     return lambda x: (x * 2).as_strided(*memory).exp()
 
 
-@pytest.mark.spread(4)
 @pytest.mark.parametrize("device", [LLVM, EXECUTOR])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("batch, depth", [(1, 1), (3, 7), (2, 33)])
+@pytest.mark.parametrize(
+    "batch, depth", [(1, 1), (3, 7), pytest.param(2, 33, marks=pytest.mark.slow)]
+)
 def test_chunks_of_which_two_or_three_share_a_row(dtype, batch, depth, device):
     x, weight = torch.randn(12, batch, 2, depth), torch.randn(2 * batch, 5, 4, depth)
     found = judged(chunks_of_rows, x.to(dtype), weight.to(dtype), device=device)

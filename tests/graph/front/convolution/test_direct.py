@@ -22,7 +22,7 @@ from tvm_stitch.verify import stitched_for_cpu
 BATCH = tirx.Var("n", "int64")
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(
@@ -30,20 +30,20 @@ BATCH = tirx.Var("n", "int64")
     [
         ((2, 14, 14, 24), (3, 3), {}),
         ((1, 9, 13, 31), (3, 3), {}),
-        ((2, 12, 7, 8), (5, 5), {}),
+        pytest.param((2, 12, 7, 8), (5, 5), {}, marks=pytest.mark.slow),
         ((2, 15, 28, 16), (3, 3), {"strides": (2, 2)}),
         ((1, 31, 33, 7), (3, 5), {"strides": (2, 1), "padding": (0, 2)}),
         ((2, 9, 10, 8), (3, 3), {"dilation": (2, 3), "padding": (2, 3)}),
         ((3, 1, 1, 40), (3, 3), {}),
         ((1, 33, 5, 12), (31, 1), {"padding": (15, 0)}),
-        ((1, 9, 10, 8), (9, 9), {}),
+        pytest.param((1, 9, 10, 8), (9, 9), {}, marks=pytest.mark.slow),
     ],
 )
 def test_convolutions(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(
@@ -53,7 +53,12 @@ def test_convolutions(dtype, last, shape, window, how):
         ((2, 3, 9, 7, 31), (3, 3, 3), {"strides": (1, 2, 2)}),
         ((1, 3, 17, 19, 8), (3, 3, 3), {"strides": (1, 8, 4)}),
         ((1, 5, 6, 7, 16), (3, 1, 3), {"dilation": (2, 1, 3), "padding": (2, 0, 3)}),
-        ((1, 7, 6, 5, 9), (5, 5, 5), {"strides": (2, 1, 3), "padding": (1, 2, 0)}),
+        pytest.param(
+            (1, 7, 6, 5, 9),
+            (5, 5, 5),
+            {"strides": (2, 1, 3), "padding": (1, 2, 0)},
+            marks=pytest.mark.slow,
+        ),
         ((1, 4, 8, 8, 12), (3, 3, 3), {"filters": 2}),
     ],
 )
