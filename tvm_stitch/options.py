@@ -68,9 +68,9 @@ class Options:
         kernel that does not round; of convolutions that become products, too. Under PyTorch
         `torch.set_float32_matmul_precision("high")` asks for this as well.
     tf32x3_products: compute large products of float32 by cuBLASLt as three of TF32 (3xTF32), of
-        both halves of each factor, in about half of float32's time. Of 1e-5 relative to the result's
-        RMS at a depth of 768, 4e-5 at 3072 (float32: 7e-6 and 3e-6; TF32: 1.5e-3) are the largest
-        errors. What is infinite may become not a number. Takes memory for three times each factor.
+        both halves of each factor, in about half of float32's time. The largest errors are 1e-5 of
+        the result's RMS at a depth of 768 and 4e-5 at 3072 (float32: 7e-6 and 3e-6, TF32: 1.5e-3).
+        What is infinite may become not a number. Takes memory for three times each factor.
     timed_convolutions: convolutions by cuDNN try up to eight of its engines in their first call and
         keep the fastest, still a reproducible one. Under PyTorch `torch.backends.cudnn.benchmark`
         asks for this as well.

@@ -31,16 +31,20 @@ def computing_again(region: Region, judge: Judge, sets: Sequence[Nodes], most: i
     together: list[Set] = []
     single: list[Set] = []
     for writer in sets:
-        for several in _of_writer(region, judge, writer, sets, most):
-            whole, *each = several
+        for whole, each in _of_writer(region, judge, writer, sets, most):
             together.append(whole)
             single += each
-    return Again(tuple(dict.fromkeys(together)), tuple(dict.fromkeys(single)))
+    return Again(_distinct(together), _distinct(single))
+
+
+def _distinct(sets: Sequence[Set]) -> tuple[Set, ...]:
+    """Each once, without those that write nothing."""
+    return tuple(each for each in dict.fromkeys(sets) if each[1])
 
 
 def _of_writer(
     region: Region, judge: Judge, writer: Nodes, sets: Sequence[Nodes], most: int
-) -> Iterator[list[Set]]:
+) -> Iterator[tuple[Set, list[Set]]]:
     """For each reader, and the writer: by all values, then by each."""
     verdict = judge(writer)
     if isinstance(verdict, Refused):
@@ -57,14 +61,14 @@ def _of_writer(
             spared.append(value)
     for reader, several in taking.items():
         outputs = region.leaving(reader)
-        yield [(reader | more, outputs) for more in (reduce(or_, several), *several)]
-    kept = [
-        (writer, tuple(value for value in verdict.outputs if value not in left_out))
-        for left_out in (spared, *([value] for value in spared))
-    ]
-    written = [each for each in kept if each[1]]
-    if spared and written:
-        yield written
+        single = [(reader | more, outputs) for more in several]
+        yield (reader | reduce(or_, several), outputs), single
+    if spared:
+        without = [
+            (writer, tuple(value for value in verdict.outputs if value not in left_out))
+            for left_out in (spared, *([value] for value in spared))
+        ]
+        yield without[0], without[1:]
 
 
 def _behind_views(region: Region, value: Value, writer: Nodes) -> tuple[Nodes, Nodes]:

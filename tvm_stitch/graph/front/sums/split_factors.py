@@ -2,8 +2,8 @@
 
 In: a Relax module before decomposition. Out: the same with a product of three times the depth in
 place of each that is large enough, [lower upper upper] [upper lower upper]: of a x b what both
-lower halves give is left out, 2^-24 of it, as float32's rounding is. What errors there are come from
-tensor cores' sums, which grow with the depth. Knows no kernel.
+lower halves give is left out, 2^-24 of it, as float32's rounding is. What errors there are come
+from tensor cores' sums, and grow with the depth. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SPLIT, PRODUCT = "tf32_terms", "matmul_of_terms"
 DTYPE = "float32"
 TERMS = 3
 # Of smaller products the halves take as long to be written as tensor cores save: 512 x 512 x 512
-# takes 13.9 us on an H200, so split 11.7; 256 x 4096 x 4096 184 and 176, of half as many rows 99 and
-# 143; 4096 x 768 x 3072 398 and 189.
+# takes 13.9 us on an H200, so split 11.7; 256 x 4096 x 4096 184 and 176, of half as many rows 99
+# and 143; 4096 x 768 x 3072 398 and 189.
 LEAST_WORK = 1 << 27
 LEAST_SIDE = 448  # of a square whose sides take as long to be read and written
 # Which of the terms are the lower half of the left factor, and of the right one: what is small is
