@@ -58,3 +58,28 @@ def test_more_rows_are_on_their_way_where_there_are_more_of_them():
         cuda_of(the_kernel(aggregated(2000, edges, 128).module)) for edges in (2000, 16000)
     )
     assert ("scattered_taken_ptr[2];" in few, "scattered_taken_ptr[4];" in many) == (True, True)
+
+
+def put_together(nodes, sizes, columns):
+    """Updates that are several tensors one behind the other, as what experts give."""
+    count = sum(sizes)
+    ends = np.random.default_rng(count).integers(0, nodes, (count, 1))
+
+    def build(emit, at, *parts):
+        zeros = emit(op.zeros(relax.ShapeExpr((nodes, columns)), "float32"))
+        return emit(op.scatter_nd(zeros, at, emit(op.concat(list(parts), axis=0)), "add"))
+
+    def expected(at, *parts):
+        sums = np.zeros((nodes, columns))
+        np.add.at(sums, at[:, 0].astype(int), np.concatenate(parts))
+        return sums
+
+    inputs = [((count, 1), "int64", ends), *(((n, columns), "float32", None) for n in sizes)]
+    return graph_of(inputs, build, expected)
+
+
+@pytest.mark.parametrize("columns", [7, 32])
+@pytest.mark.parametrize("sizes", [(15, 17, 16, 20), (1, 67), (64, 33)])
+def test_of_each_tensor_its_own_rows_are_read(sizes, columns):
+    """Nothing is fetched ahead behind the end of the first."""
+    check(put_together(34, sizes, columns), kernels=None)

@@ -30,6 +30,7 @@ from tvm_stitch.stages.stage import (
     Var,
     as_int64,
     bind_axes,
+    buffer_size,
     constant,
     dtype_of,
     element_bytes,
@@ -37,6 +38,7 @@ from tvm_stitch.stages.stage import (
     find_reads,
     flatten,
     replaced,
+    same_size,
     substitute,
 )
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, int64
@@ -71,7 +73,10 @@ def _fetched(wanted: ScatteredReduction) -> tuple[Fetched, ...]:
     for read in find_reads(wanted.value):
         if read.nested:
             continue
-        if analyzer.can_prove_equal(read.place, wanted.update * wanted.columns + own):
+        # Of what is put together of several tensors, each has the rows of some updates alone.
+        has_all = same_size(buffer_size(read.buffer), wanted.count * wanted.columns)
+        is_own = analyzer.can_prove_equal(read.place, wanted.update * wanted.columns + own)
+        if is_own and (has_all or not read.guarded):
             found.append(Fetched(read, wanted.update * wanted.columns, is_shared=False))
             continue
         start = substitute(read.place, {axis: tirx.const(0, axis.ty) for axis in axes})
