@@ -1,12 +1,17 @@
 """Architectures of transformers: a fixed few of what tests.outside.architectures tries."""
 
+from importlib.util import find_spec
+
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers")
 from tests.outside import architectures
 
-pytestmark = pytest.mark.slow  # importing transformers is
+# To import transformers takes seconds.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed"),
+]
 
 
 @pytest.mark.parametrize("name", ["jetmoe", "nystromformer"])
