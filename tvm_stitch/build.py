@@ -115,7 +115,6 @@ def stitch_passes(
         LongSums(),
         ConvolutionProducts(),
         *_library_passes(target, options, asked),
-        *([SplitFactors()] if settings.tf32x3_products and _has_cublaslt(settings) else []),
         DirectWeights(),
         *dump.relax(),
         settling.Decompose(),
@@ -174,29 +173,27 @@ def kernel_passes(
 def _library_passes(
     target: tvm.target.Target, options: Options | None, asked: list[Fallback] | None
 ) -> list[tvm.transform.Pass]:
-    """Convolutions and attention become calls of cuDNN, where it is and the options let it."""
+    """What libraries are to compute, where they are and the options let them.
+
+    Convolutions and attention by cuDNN; products of float32 by cuBLASLt as three of TF32.
+    """
     chosen = options or Options()
+    allowed = LIBRARY in chosen.schemes and not is_off()
 
     def hear(operator: str, reason: str) -> None:
         if asked is not None:
             asked.append(Fallback(operator, reason))
 
-    if not _may_use_libraries(chosen):
+    if not allowed:
         return []
+    is_split = chosen.tf32x3_products and not unusable(CUBLASLT)
+    products = [SplitFactors()] if is_split else []
     missing = unusable(CUDNN)
     attention = LibraryAttention(device_of(target), hear, missing)
     if missing:
-        return [attention]
+        return [attention, *products]
     how = chosen.tf32_convolutions, chosen.timed_convolutions or chosen.measure
-    return [attention, LibraryConvolutions(hear, *how)]
-
-
-def _may_use_libraries(options: Options) -> bool:
-    return LIBRARY in options.schemes and not is_off()
-
-
-def _has_cublaslt(options: Options) -> bool:
-    return _may_use_libraries(options) and not unusable(CUBLASLT)
+    return [attention, LibraryConvolutions(hear, *how), *products]
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:

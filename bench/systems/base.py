@@ -68,7 +68,7 @@ class Gpu:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Hold the GPU."""
-        self._take()
+        self._take(self._usual)
         try:
             yield
         finally:
@@ -96,12 +96,12 @@ class Gpu:
         try:
             yield
         finally:
-            self._take()
+            self._take(self._usual)
 
-    def _take(self, how: int | None = None) -> None:
+    def _take(self, how: int) -> None:
         if self._file:
             self._tell("waiting")
-            self._lock(self._usual if how is None else how)
+            self._lock(how)
             self._tell("held")
 
     def _lock(self, operation: int) -> None:

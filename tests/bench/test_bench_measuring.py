@@ -177,9 +177,8 @@ def test_a_message_becomes_one_line():
 
 
 def test_what_compiles_together_is_measured_alone(tmp_path):
-    path, held = str(tmp_path / "gpu"), []
-    one, other = (Gpu(path, held.append, together=True) for _ in range(2))
-    alone = threading.Event()
+    path, alone = str(tmp_path / "gpu"), threading.Event()
+    one, other = (Gpu(path, together=True) for _ in range(2))
 
     def measure():
         with one.held(), one.alone():

@@ -50,12 +50,7 @@ def _calls(mod: tvm.IRModule) -> list[tuple[StitchGraph, Node]]:
     functions = [each for _, each in mod.functions_items() if isinstance(each, relax.Function)]
     blocks = [block for function in functions for block in function.body.blocks]
     graphs = [read_block(mod, each) for each in blocks if isinstance(each, relax.DataflowBlock)]
-    return [
-        (graph, node)
-        for graph in graphs
-        for node in graph.nodes
-        if is_call_tir(node.bindings[0].value)
-    ]
+    return [(graph, node) for graph in graphs for node in graph.nodes if is_call_tir(node.call)]
 
 
 def _faster(

@@ -73,10 +73,8 @@ def _fetched(wanted: ScatteredReduction) -> tuple[Fetched, ...]:
     for read in find_reads(wanted.value):
         if read.nested:
             continue
-        # Of what is put together of several tensors, each has the rows of some updates alone.
-        has_all = same_size(buffer_size(read.buffer), wanted.count * wanted.columns)
         is_own = analyzer.can_prove_equal(read.place, wanted.update * wanted.columns + own)
-        if is_own and (has_all or not read.guarded):
+        if is_own and (not read.guarded or _has_all(read, wanted)):
             found.append(Fetched(read, wanted.update * wanted.columns, is_shared=False))
             continue
         start = substitute(read.place, {axis: tirx.const(0, axis.ty) for axis in axes})
@@ -85,6 +83,11 @@ def _fetched(wanted: ScatteredReduction) -> tuple[Fetched, ...]:
             is_shared = not any(var.same_as(wanted.update) for var in used)
             found.append(Fetched(read, analyzer.simplify(start), is_shared))
     return tuple(found)
+
+
+def _has_all(read: Read, wanted: ScatteredReduction) -> bool:
+    """Whether a tensor has a row for each update, not those of some alone, as parts of one have."""
+    return same_size(buffer_size(read.buffer), wanted.count * wanted.columns)
 
 
 def at_once(wanted: ScatteredReduction, mapping: Mapping) -> int:

@@ -17,14 +17,12 @@ _HALF = 0x1000  # of the last bit that is kept
 
 def rounded(value: Expr) -> Expr:
     """The number of TF32 that is next to a value of float32; of NaN it may be any."""
-    bits = tirx.reinterpret("uint32", value) + tirx.const(_HALF, "uint32")
-    return tirx.reinterpret("float32", bits & tirx.const(_UPPER, "uint32"))
+    return _of_upper(tirx.reinterpret("uint32", value) + tirx.const(_HALF, "uint32"))
 
 
 def truncated(value: Expr) -> Expr:
     """A value of float32 without the 13 bits of its mantissa that TF32 lacks."""
-    bits = tirx.reinterpret("uint32", value)
-    return tirx.reinterpret("float32", bits & tirx.const(_UPPER, "uint32"))
+    return _of_upper(tirx.reinterpret("uint32", value))
 
 
 def untruncated(value: Expr) -> Expr:
@@ -39,6 +37,10 @@ def untruncated(value: Expr) -> Expr:
 def is_truncated(value: Expr) -> bool:
     """Whether `truncated` made a value."""
     return untruncated(value) is not value
+
+
+def _of_upper(bits: Expr) -> Expr:
+    return tirx.reinterpret("float32", bits & tirx.const(_UPPER, "uint32"))
 
 
 def _reinterpreted(value: Expr) -> Expr | None:

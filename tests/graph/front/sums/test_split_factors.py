@@ -1,4 +1,4 @@
-"""Products of float32 as three of TF32: as exact, where they are large and it is asked."""
+"""Products of float32 as three of TF32, where they are large and it is asked; sums by NumPy."""
 
 import numpy as np
 import pytest
