@@ -9,15 +9,17 @@ kernels run in the executor. Exit code 1: something was wrong.
 from __future__ import annotations
 
 import argparse
-import copy
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+
+from bench.torch_models.exact import Exact, errors, gradients_error, in_float64
+from bench.torch_models.model import leaves, placed
+
+Tensors = list[torch.Tensor]
 
 SIZES = {
     64: ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "image_size"),
@@ -38,7 +40,7 @@ SIZES = {
 LAYERS = 2
 MOST_PARAMETERS = 60_000_000
 WORSE, EXACT = 1.5, 1e-5
-"""How many times eager's error is right, and what is where a model does not run in float64."""
+"""How many times eager's error is right, and what always is."""
 
 
 def shrunk(config: Any, depth: int = 0) -> Any:
@@ -71,7 +73,7 @@ def made(name: str, dtype: torch.dtype) -> torch.nn.Module:
     return model
 
 
-def inputs_of(model: Any, dtype: torch.dtype) -> dict[str, Any]:
+def inputs_of(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """What the model takes, by the name of its main input."""
     ids, config = torch.randint(3, 200, (2, 17)), model.config
     size = getattr(config, "image_size", 64)
@@ -81,32 +83,33 @@ def inputs_of(model: Any, dtype: torch.dtype) -> dict[str, Any]:
         "input_values": (2, 4000),
         "input_features": (2, getattr(config, "num_mel_bins", 80), 200),
     }
-    name, taken = model.main_input_name, inspect.signature(model.forward).parameters
+    name = model.main_input_name
     found = {name: ids if name == "input_ids" else torch.randn(shapes[name], dtype=dtype)}
-    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
+    if getattr(config, "is_encoder_decoder", False) and takes(model, "decoder_input_ids"):
         found["decoder_input_ids"] = ids[:, :9]
-    return {**found, "use_cache": False} if "use_cache" in taken else found
+    return found
 
 
-def answers(model: Any, called: Any, given: dict[str, Any], trains: bool) -> list[torch.Tensor]:
+def takes(model: Any, name: str) -> bool:
+    """Whether the model has an argument of that name."""
+    return name in inspect.signature(model.forward).parameters
+
+
+def answers(model: Any, called: Any, inputs: dict[str, torch.Tensor], trains: bool) -> Tensors:
     """The results, or the gradients of all parameters."""
+    named = {"use_cache": False} if takes(model, "use_cache") else {}
     with torch.set_grad_enabled(trains):
-        leaves = [each for each in tree_leaves(tuple(called(**given).values())) if _is_float(each)]
+        found = leaves(called(**inputs, **named))
         if not trains:
-            return leaves
+            return found
         model.zero_grad(set_to_none=True)
-        sum(each.float().square().mean() for each in leaves if each.requires_grad).backward()
+        sum(each.float().square().mean() for each in found if each.requires_grad).backward()
     return [each.grad for each in model.parameters() if each.grad is not None]
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def distance(found: Iterable[torch.Tensor], exact: list[torch.Tensor]) -> float:
-    """The error of all elements together, relative to what they should be."""
-    error = sum(float((a - b).double().square().sum()) for a, b in zip(found, exact, strict=True))
-    return float((error / (sum(float(b.double().square().sum()) for b in exact) + 1e-30)) ** 0.5)
+def distance(found: Tensors, exact: Tensors, trains: bool) -> float:
+    """How far results or gradients are from what they should be."""
+    return gradients_error(exact, found) if trains else errors(exact, found)[1]
 
 
 def tried(name: str, dtype: torch.dtype, trains: bool) -> bool:
@@ -118,17 +121,13 @@ def tried(name: str, dtype: torch.dtype, trains: bool) -> bool:
     if sum(each.numel() for each in model.parameters()) > MOST_PARAMETERS:
         print(f"{name}: too large")
         return True
-    given = inputs_of(model, dtype)
-    eager = answers(model, model, given, trains)
-    try:
-        wide = copy.deepcopy(model).double()
-        wider = {k: v.double() if _is_float(v) else v for k, v in given.items()}
-        exact = answers(wide, wide, wider, trains)
-    except RuntimeError:  # experts by torch's grouped products, which know no float64
-        exact = eager
+    inputs = inputs_of(model, dtype)
+    eager, wide = answers(model, model, inputs, trains), in_float64(model)
+    with Exact():
+        exact = answers(wide, wide, placed(inputs, "cpu", torch.float64), trains)
     compiler = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
-    found = answers(model, torch.compile(model, backend=compiler), given, trains)
-    own, others = distance(found, exact), distance(eager, exact)
+    found = answers(model, torch.compile(model, backend=compiler), inputs, trains)
+    own, others = (distance(each, exact, trains) for each in (found, eager))
     failed = [part.failure for part in compiler.log.report().parts if part.failure]
     is_right = not failed and own <= max(WORSE * others, EXACT)
     said = f"error {own:.1e}, eager's {others:.1e}"
