@@ -18,11 +18,11 @@ from bench.systems import Gpu
 from bench.systems.pytorch import allow_tf32
 from bench.torch_models import registry
 from bench.torch_models.systems import CUDA
-from bench.torch_models.training import Training
+from bench.torch_models.training import Autocast, Training
 from bench.torch_models.tries import Dynamic, Try
 from bench.worker import in_one_line
 
-WAYS: dict[str, type[Try]] = {way.kind: way for way in (Try, Training, Dynamic)}
+WAYS: dict[str, type[Try]] = {way.kind: way for way in (Try, Training, Autocast, Dynamic)}
 
 
 def serve(commands: Iterable[str], send: Send) -> int:

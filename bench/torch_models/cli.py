@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import environment
 from bench.torch_models import table
 from bench.torch_models.registry import all_models, kinds_of, missing
-from bench.torch_models.row import DYNAMIC, INFERENCE, KINDS, TRAINING, Results
+from bench.torch_models.row import AUTOCAST, DYNAMIC, INFERENCE, KINDS, TRAINING, Results
 from bench.torch_models.runner import Job, Run, Settings
 from bench.torch_models.systems import CUDA, DEVICES, EAGER, OPTIONAL, STITCH, SYSTEMS
 
@@ -95,6 +95,8 @@ def _jobs(options: argparse.Namespace, results: Results) -> list[Job]:
             continue
         for kind in kinds_of(model):
             for dtype in _chosen(options.dtypes, DTYPES):
+                if kind == AUTOCAST and dtype == "float32":
+                    continue
                 key = name, dtype, kind
                 done = all(results.row(key, system) for system in systems)
                 if kind in _chosen(options.kinds, KINDS) and not (options.resume and done):

@@ -6,7 +6,7 @@ import importlib.util
 
 from bench.torch_models import graphs, language, plain, vision
 from bench.torch_models.model import Model
-from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING
+from bench.torch_models.row import AUTOCAST, DYNAMIC, INFERENCE, TRAINING
 
 
 def all_models() -> list[Model]:
@@ -21,7 +21,7 @@ def find(name: str) -> Model:
 
 def kinds_of(model: Model) -> list[str]:
     """In which ways a model can be tried."""
-    trained = [TRAINING] if model.trained else []
+    trained = [TRAINING, AUTOCAST] if model.trained else []
     return [INFERENCE, *trained, *([DYNAMIC] if model.dynamic else [])]
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from bench.results import write_json
 
 VERSION = 1
-INFERENCE, TRAINING, DYNAMIC = "inference", "training", "dynamic"
-KINDS = (INFERENCE, TRAINING, DYNAMIC)
+INFERENCE, TRAINING, DYNAMIC, AUTOCAST = "inference", "training", "dynamic", "autocast"
+KINDS = (INFERENCE, TRAINING, DYNAMIC, AUTOCAST)
 # What an error may be of eager's own, and what roundings alone may come to. Losses differ more:
 # compiled, AdamW takes powers of its betas in float32, where eager may have Python's numbers.
 ALLOWED = 1.5
 OF_STEPS = ("gradients_error", "update_error", "state_error")
-LEAST_ERROR = {INFERENCE: 3e-7, DYNAMIC: 3e-7, TRAINING: 1e-5}
+LEAST_ERROR = {INFERENCE: 3e-7, DYNAMIC: 3e-7, TRAINING: 1e-5, AUTOCAST: 1e-5}
 
 
 @dataclass

@@ -7,6 +7,7 @@ from the parameters and the state that it finds, at the beginning, in the middle
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import statistics
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from torch import nn
 
 from bench.torch_models.exact import Exact, errors, gradients_error, in_float64
 from bench.torch_models.model import Inputs, placed
-from bench.torch_models.row import TRAINING, Row
+from bench.torch_models.row import AUTOCAST, TRAINING, Row
 from bench.torch_models.systems import CUDA, System
 from bench.torch_models.tries import Call, Try, first_call
 
@@ -56,7 +57,7 @@ class Training(Try):
     def one(self, system: System, row: Row) -> Call:
         """All steps from every start, some of the first ones watched; further steps are timed."""
         module = copy.deepcopy(self.module)
-        steps = Steps(module, self.inputs, system.compile, self.place, self.model.rate)
+        steps = Steps(module, self.inputs, system.compile, self.place, self.model.rate, self.around)
         found = []
         for number in range(1, STEPS + 1):
             if number in WATCHED:
@@ -73,6 +74,10 @@ class Training(Try):
         row.error, row.rms_error = map(statistics.median, zip(*off, strict=True))
         system.tell(row)
         return steps
+
+    def around(self) -> contextlib.AbstractContextManager[Any]:
+        """What the forward pass runs in, but for float64's."""
+        return contextlib.nullcontext()
 
     def _errors_of(self, step: Watched) -> tuple[float, float, float]:
         """How far a step's gradients, its update and its state are from those in float64."""
@@ -98,6 +103,21 @@ class Training(Try):
         return errors([exact], [found])
 
 
+class Autocast(Training):
+    """The same by torch.autocast: parameters, their gradients and the update are float32's."""
+
+    kind = AUTOCAST
+
+    def prepare(self) -> None:
+        """As of float32; the element type is that of products."""
+        self.cast, self.type = self.type, torch.float32
+        super().prepare()
+
+    def around(self) -> contextlib.AbstractContextManager[Any]:
+        """Products in the element type."""
+        return torch.autocast(self.place, self.cast)
+
+
 @dataclass(frozen=True)
 class Watched:
     """A step: what it found, and what it made of that."""
@@ -120,7 +140,9 @@ class Steps:
         compile_: Callable[[Any], Any],
         place: str,
         rate: float,
+        around: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
     ) -> None:
+        self._around = around
         self._parameters = list(module.parameters())
         # By lists of tensors, as is usual on a GPU: PyTorch traces other operators for a CPU's.
         self._optimizer = torch.optim.AdamW(
@@ -177,7 +199,8 @@ class Steps:
                 value.zero_()
 
     def _differentiated(self) -> torch.Tensor:
-        loss = self._forward(**self._inputs)
+        with self._around():
+            loss = self._forward(**self._inputs)
         loss.backward()
         return loss.detach()
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from bench.torch_models import cli, registry, table  # noqa: E402
 from bench.torch_models.child import WAYS  # noqa: E402
 from bench.torch_models.exact import Exact, errors, gradients_error  # noqa: E402
-from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING, Results, Row, judged  # noqa: E402
+from bench.torch_models.row import AUTOCAST, DYNAMIC, INFERENCE, TRAINING, Results, Row, judged  # noqa: E402
 from bench.torch_models.runner import Job, Run, Settings  # noqa: E402
 from bench.torch_models.systems import DYNAMO, EAGER, EXECUTOR, STITCH, System  # noqa: E402
 from bench.torch_models.training import STARTS, nudged  # noqa: E402
@@ -56,6 +56,14 @@ def test_training_is_followed_loss_by_loss():
         assert row.gradients_error < 1e-6 and row.update_error < 1e-5
         assert row.state_error < 1e-6 and len(row.starts) == STARTS
     assert len(rows[STITCH].losses) == 20 and rows[STITCH].losses[-1] < rows[STITCH].losses[0]
+
+
+@pytest.mark.slow
+def test_training_by_autocast_has_parameters_in_float32():
+    rows = tried(registry.find("graph-mean"), AUTOCAST, "bfloat16")
+    assert judged(rows[STITCH], rows[EAGER]) == "ok" and rows[STITCH].stitched
+    for row in rows.values():
+        assert 1e-4 < row.gradients_error < 1e-1 and row.update_error < 1e-4
 
 
 @pytest.mark.slow
@@ -253,6 +261,7 @@ def test_what_tells_most_comes_first(tmp_path):
             ("bert", "float32", INFERENCE)
         )
     assert jobs[-1][2] == DYNAMIC
+    assert {dtype for _, dtype, kind in jobs if kind == AUTOCAST} == {"float16", "bfloat16"}
 
 
 def test_the_list_needs_no_package(capsys):
