@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -119,6 +120,17 @@ def _torch_mbconv(
     return F.conv2d(h * gate, w5, b5) + x
 
 
+def _up(emit: Emit, x: Any, w1: Any, b1: Any, w2: Any, b2: Any, **how: Any) -> Any:
+    h = emit(op.nn.conv2d_transpose(x, w1, strides=(2, 2), **how))
+    h = emit(op.nn.relu(emit(op.add(h, _channel(emit, b1)))))
+    return emit(op.nn.relu(_conv(emit, h, w2, b2, padding=1)))
+
+
+def _torch_up(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, padding: int = 0) -> torch.Tensor:
+    h = F.relu(F.conv_transpose2d(x, w1, b1, stride=2, padding=padding))
+    return F.relu(F.conv2d(h, w2, b2, padding=1))
+
+
 def blocks(small: bool = False) -> list[Block]:
     """One of each model, or of each a small one."""
 
@@ -127,6 +139,7 @@ def blocks(small: bool = False) -> list[Block]:
 
     n, m, c, u = (32, 8, 16, 32) if small else (256, 64, 96, 320)
     e, k, s = (8, 24, 4) if small else (24, 144, 6)
+    g = 8 if small else 256
     bottleneck = ((m, n, 1, 1), (m,), (m, m, 3, 3), (m,), (n, m, 1, 1), (n,))
     convnext = ((c, 1, 7, 7), (c,), (c,), (c,), (c, 4 * c), (4 * c, c), (c,))
     unet = ((u,), (u,), (u, u, 3, 3), (u,), (u,), (u,), (u,), (u, u, 3, 3), (u,))
@@ -134,12 +147,21 @@ def blocks(small: bool = False) -> list[Block]:
         (k, e, 1, 1), (k,), (k, 1, 3, 3), (k,), (s, k, 1, 1), (s,), (k, s, 1, 1), (k,),
         (e, k, 1, 1), (e,),
     )  # fmt: skip
+
+    def up(size: int) -> tuple[tuple[int, ...], ...]:
+        return (2 * g, g, size, size), (g,), (g, g, 3, 3), (g,)
+
     return [
         Block("resnet bottleneck", sized(16, n, 56), bottleneck, _bottleneck, _torch_bottleneck),
         Block("convnext block", sized(16, c, 56), convnext, _convnext, _torch_convnext),
         Block("unet residual block", sized(8, u, 64), unet, _unet, _torch_unet),
         Block("efficientnet block", sized(16, e, 56), mbconv, _mbconv, _torch_mbconv),
-    ]
+        Block("unet up block", sized(4, 2 * g, 56), up(2), _up, _torch_up),
+        Block(
+            "generator block", sized(64, 2 * g, 16), up(4),
+            partial(_up, padding=(1, 1)), partial(_torch_up, padding=1),
+        ),
+    ]  # fmt: skip
 
 
 def inputs_of(block: Block, device: str) -> list[torch.Tensor]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import tvm
@@ -25,6 +26,7 @@ from tvm_stitch.graph.front.convolution.direct import is_direct
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
 from tvm_stitch.graph.front.convolution.rounded import rounded_at_once
+from tvm_stitch.graph.front.convolution.subpixel import as_subpixel
 from tvm_stitch.graph.front.convolution.weights import with_all_rows
 from tvm_stitch.graph.front.dataflow import definitions, in_blocks, library_call, only_readers
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, shape_of
@@ -51,6 +53,7 @@ def LibraryConvolutions(
         if next(convolutions_of(mod), None) is None:
             return mod
         mod = in_blocks(relax.transform.Normalize()(mod), rounded_at_once)
+        mod = in_blocks(mod, partial(as_subpixel, tf32))
         try:
             mod = with_channels_last(mod, tf32)
         except Exception as error:  # TVM's pass was not made for every operator between them
