@@ -53,11 +53,11 @@ def LibraryConvolutions(
         if next(convolutions_of(mod), None) is None:
             return mod
         mod = in_blocks(relax.transform.Normalize()(mod), rounded_at_once)
-        mod = in_blocks(mod, partial(as_subpixel, tf32))
         try:
             mod = with_channels_last(mod, tf32)
         except Exception as error:  # TVM's pass was not made for every operator between them
             tell("convolutions", f"channels stay where they are: {last_line(error)}")
+        mod = in_blocks(relax.transform.Normalize()(mod), partial(as_subpixel, tf32))
         mod = in_blocks(mod, lambda block: _rewritten(block, tell, tf32, timed))
         return relax.transform.Normalize()(mod)
 

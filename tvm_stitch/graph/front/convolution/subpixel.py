@@ -20,7 +20,6 @@ from tvm import relax
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.convolution.choose import (
-    by_tensor_cores,
     convolution_of,
     is_convolution,
     layouts_of,
@@ -54,20 +53,21 @@ def as_subpixel(tf32: bool, block: relax.DataflowBlock) -> relax.DataflowBlock:
 def _shuffle_of(call: Expr, tf32: bool) -> _Shuffle | None:
     """How a call is written, if it is a transposed convolution that pays."""
     found = convolution_of(call, tf32) if is_convolution(call) else None
-    if not isinstance(found, Convolution) or found.what != DATA or found.channels_last:
+    if not isinstance(found, Convolution) or found.what != DATA or found.groups != 1:
         return None
     weight = [constant(extent) for extent in shape_of(call.args[1])]
     known = [extent for extent in weight if extent is not None]
-    if found.groups != 1 or max(found.strides) == 1 or len(known) < len(weight):
+    if max(found.strides) == 1 or max(found.dilation) > 1 or len(known) < len(weight):
         return None
-    if any(each != 1 for each in found.dilation):
-        return None
-    depth, filters, *sizes = known
-    results = shape_of(call)[2:]
-    last = by_tensor_cores(call, tf32)
+    depth, *others = known
+    last = found.channels_last
+    sizes, filters = (others[:-1], others[-1]) if last else (others[1:], others[0])
+    images, results = (
+        shape_of(each)[1:-1] if last else shape_of(each)[2:] for each in (call.args[0], call)
+    )
     shuffle = _Shuffle(depth, filters, sizes, found.strides, found.before, results, last)
     allowed = MOST_WORK if dtype_of(call) in HALF else MOST_WORK_FLOAT32
-    pays = shuffle.reaches(call) and shuffle.work(shape_of(call.args[0])[2:]) <= allowed
+    pays = shuffle.reaches(call) and shuffle.work(images) <= allowed
     return shuffle if pays else None
 
 
@@ -117,35 +117,31 @@ class _Shuffle:
             return bound(bindings, f"{name}_shuffled", value)
 
         spatial = len(self.sizes)
-        if self.channels_last:
-            data = emit(relax.op.permute_dims(data, [0, *range(2, 2 + spatial), 1]))
         layouts = layouts_of(FORWARD, spatial, self.channels_last)
         how = dict(zip(("data_layout", "kernel_layout", "out_layout"), layouts, strict=True))
         convolve = getattr(relax.op.nn, f"conv{spatial}d")
         padding = [taps - 1 for taps in self.taps] * 2
         convolved = emit(convolve(data, self._filters(emit, weight), padding=padding, **how))
-        kept = self._in_order(emit, convolved)
-        if not self.channels_last:
-            return kept
-        return relax.op.permute_dims(emit(kept), [0, 1 + spatial, *range(1, 1 + spatial)])
+        return self._in_order(emit, convolved)
 
     def _filters(self, emit: Emit, weight: relax.Expr) -> relax.Var:
         """Filters for each result between two elements of the data; a window's last tap first."""
-        widened = [0, 0, 0, 0]
-        for size, width in zip(self.sizes, self.widths, strict=True):
-            widened += [0, width - size]
-        if any(widened):
-            weight = emit(relax.op.nn.pad(weight, widened))
-        sides = [each for pair in zip(self.taps, self.strides, strict=True) for each in pair]
-        split = emit(relax.op.reshape(weight, [self.depth, self.filters, *sides]))
-        taps, steps = range(2, 2 + len(sides), 2), range(3, 2 + len(sides), 2)
+        last, sides = self.channels_last, len(self.sizes)
+        widened = [(0, width - size) for size, width in zip(self.sizes, self.widths, strict=True)]
+        if any(more for _, more in widened):
+            around = [(0, 0), *widened, (0, 0)] if last else [(0, 0), (0, 0), *widened]
+            weight = emit(relax.op.nn.pad(weight, [each for pair in around for each in pair]))
+        split = [each for pair in zip(self.taps, self.strides, strict=True) for each in pair]
+        shape = [*split, self.filters] if last else [self.filters, *split]
+        found = emit(relax.op.reshape(weight, [self.depth, *shape]))
+        first, filters = (1, 1 + 2 * sides) if last else (2, 1)
+        taps, steps = ([first + 2 * n + each for n in range(sides)] for each in range(2))
         for axis, several in zip(taps, self.taps, strict=True):
-            split = emit(relax.op.flip(split, axis)) if several > 1 else split
-        inner = [*taps, 0] if self.channels_last else [0, *taps]
-        moved = emit(relax.op.permute_dims(split, [*steps, 1, *inner]))
-        count = self.filters * prod(self.strides)
-        shape = [*self.taps, self.depth] if self.channels_last else [self.depth, *self.taps]
-        return emit(relax.op.reshape(moved, [count, *shape]))
+            found = emit(relax.op.flip(found, axis)) if several > 1 else found
+        inner = [*taps, 0] if last else [0, *taps]
+        found = emit(relax.op.permute_dims(found, [*steps, filters, *inner]))
+        shape = [*self.taps, self.depth] if last else [self.depth, *self.taps]
+        return emit(relax.op.reshape(found, [self.filters * prod(self.strides), *shape]))
 
     def _in_order(self, emit: Emit, convolved: relax.Var) -> Expr:
         """The results that are wanted, by their places: what the filters give lies apart."""
