@@ -39,6 +39,8 @@ INDICES = {
     "for several": div(COLUMN, 8),
     "broken at 12": div(COLUMN, 12) * 24 + mod(COLUMN, 12),
     "broken at 16": div(COLUMN, 16) * 24 + mod(COLUMN, 16),
+    "behind a slice": div(mod(COLUMN, 48) + 16, 32) * 1000 + mod(COLUMN, 16),
+    "behind one of four": div(mod(COLUMN, 48) + 20, 32) * 1000 + mod(COLUMN, 16),
     "back again": div(COLUMN, 16) * 16 + mod(COLUMN, 16),
     "turned": mod(COLUMN, 12) * 8 + div(COLUMN, 12),
     "looked up for 8": looked_up(div(COLUMN, 8)) * 8 + mod(COLUMN, 8),

@@ -1,11 +1,15 @@
 """Transposed convolutions that become plain ones of more filters: which, and what they give."""
 
+import re
+
 import pytest
-from library_convolutions import calls, check, module
+from check import cuda_of
+from library_convolutions import TARGET, calls, check, module
 from library_stand_in import stand_in
 from tvm import tirx
 from tvm.relax import op
 
+from tvm_stitch.build import lowering_context, stitch_passes
 from tvm_stitch.library import locate
 from tvm_stitch.library.convolution import DATA, FORWARD
 
@@ -58,6 +62,22 @@ def test_what_is_behind_puts_the_results_in_order(dtype):
     """Two kernels: of the filters (and images, with channels last); and the shuffle, bias, ReLU."""
     how = {"strides": (2, 2), "padding": (1, 1)}
     check(upsampled(2, (2, 8, 16, 16), (8, 4, 4, 4), dtype, ends=True, **how), kernels=2)
+
+
+def test_the_shuffle_reads_vectors_of_channels():
+    """Behind the results that are left out at the beginning, too."""
+
+    def body(emit, x, w):
+        first = emit(op.permute_dims(x, (0, 3, 1, 2)))
+        found = emit(op.nn.conv2d_transpose(first, w, strides=(2, 2), padding=(1, 1)))
+        return emit(op.permute_dims(emit(op.nn.relu(found)), (0, 2, 3, 1)))
+
+    mod = module(body, (16, 64, 64, 64), (64, 64, 4, 4))
+    with lowering_context(), TARGET:
+        for each in stitch_passes(TARGET):
+            mod = each(mod)
+    kernels = [each for each in mod.functions.values() if isinstance(each, tirx.PrimFunc)]
+    assert any(re.search(r"\(uint4\*\)\(\w*shuffled_ptr", cuda_of(each)) for each in kernels)
 
 
 @pytest.mark.parametrize(
