@@ -241,13 +241,13 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     if (((int)threadIdx.x) < 32) {
       alignas(64) float lv15_red_ptr[1];
       lv15_red_ptr[0] = lv15_red_partials_ptr[((int)threadIdx.x)];
-      for (int warp = 0; warp < 15; ++warp) {
-        lv15_red_ptr[0] = (lv15_red_ptr[0] + lv15_red_partials_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
+      for (int other = 0; other < 15; ++other) {
+        lv15_red_ptr[0] = (lv15_red_ptr[0] + lv15_red_partials_ptr[(((other * 32) + ((int)threadIdx.x)) + 32)]);
       }
       alignas(64) float lv15_red1_ptr[1];
       lv15_red1_ptr[0] = lv15_red1_partials_ptr[((int)threadIdx.x)];
-      for (int warp_1 = 0; warp_1 < 15; ++warp_1) {
-        lv15_red1_ptr[0] = (lv15_red1_ptr[0] + lv15_red1_partials_ptr[(((warp_1 * 32) + ((int)threadIdx.x)) + 32)]);
+      for (int other_1 = 0; other_1 < 15; ++other_1) {
+        lv15_red1_ptr[0] = (lv15_red1_ptr[0] + lv15_red1_partials_ptr[(((other_1 * 32) + ((int)threadIdx.x)) + 32)]);
       }
       int cse_v27 = (((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x));
       lv15_red_intermediate_ptr[(((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = lv15_red_ptr[0];

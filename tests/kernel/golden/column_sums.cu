@@ -81,8 +81,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
     if ((((int)threadIdx.x) < 32) && ((((task * 1056) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3)) < 125)) {
       alignas(64) float p0_red_ptr[1];
       p0_red_ptr[0] = p0_red_partials_ptr[((int)threadIdx.x)];
-      for (int warp = 0; warp < 15; ++warp) {
-        p0_red_ptr[0] = (p0_red_ptr[0] + p0_red_partials_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
+      for (int other = 0; other < 15; ++other) {
+        p0_red_ptr[0] = (p0_red_ptr[0] + p0_red_partials_ptr[(((other * 32) + ((int)threadIdx.x)) + 32)]);
       }
       p0_red_intermediate_ptr[(((task * 8448) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = p0_red_ptr[0];
     }

@@ -220,6 +220,18 @@ def test_sums_alone_meet_at_a_barrier_where_they_take_longer():
     assert schemes == ["regional", "global"]
 
 
+@pytest.mark.parametrize("rows, scheme", ((8, "local"), (64, "regional"), (4000, "global")))
+def test_sums_of_wide_rows_need_no_barrier(rows, scheme):
+    """As gradients of positions: each block has a few columns of all rows."""
+    assert chosen(workload(*column_sums(rows, 1 << 18))).scheme == scheme
+
+
+@pytest.mark.slow
+def test_gradients_of_positions():
+    """Over a batch of rows as wide as that choice wants them."""
+    check(mean_of_columns("bfloat16", 1, 5, 197 * 192))
+
+
 @pytest.mark.parametrize("dtype, size", (("float32", 2), ("float32", 3), ("float16", 4)))
 def test_average_pooling(dtype, size):
     """Windows whose lines lie in memory in short pieces."""
@@ -427,9 +439,22 @@ def test_batches_of_short_columns(batch):
     check_scheduled(case, Panel(1, 32, 1, 9, batch=batch))
 
 
-def test_many_short_columns_are_read_in_batches():
-    case = mean_of_columns("float16", 8, 4, 1 << 19)
-    assert mapping_of(case).batch == 4
+def test_many_short_columns_are_read_in_vectors():
+    """Whole ones of 16 bytes, by threads that have their columns for themselves."""
+    case = mean_of_columns("float16", 8, 8, 1 << 19)
+    assert mapping_of(case) == Panel(1, 128, 1, 8, batch=8, adjacent=True)
+    assert "__syncthreads" not in cuda_of(the_kernel(case.module))
+    mapping = mapping_of(mean_of_columns("float16", 8, 4, 1 << 19))
+    assert (mapping.batch, mapping.adjacent) == (4, False)
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("batch, columns", ((2, 2), (2, 70), (4, 132), (4, 1000)))
+@pytest.mark.parametrize("extent", (2, 7, 31, 33))
+@pytest.mark.parametrize("make", (mean_of_columns, standardised))
+def test_vectors_of_columns_that_nobody_shares(make, extent, batch, columns):
+    case = make("float32", 3, extent, columns)
+    check_scheduled(case, Panel(1, 32, 1, extent, batch=batch, adjacent=True))
 
 
 @pytest.mark.parametrize("columns", (768, 1024))

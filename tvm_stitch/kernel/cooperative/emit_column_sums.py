@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
+from functools import cached_property
 
 from tvm import tirx
 from tvm.script import tirx as T
@@ -30,7 +31,7 @@ from tvm_stitch.stages.extremes import EXTREMES
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant, dtype_of
 from tvm_stitch.stages.symbolic_analyzer import int64
 
-# A warp reads this many neighbouring columns of a partial: a whole line of memory.
+# A warp reads this many neighbouring columns of a partial: a whole line of memory, at least.
 TASK = 32
 # Rows side by side of which a thread adds up a column, where there are so many.
 ADDED = 4
@@ -106,26 +107,35 @@ class ColumnSumsPart(IteratedPart):
     # After the barrier
 
     def _finish(self) -> None:
-        """The blocks divide the columns among them; a block's warps, the partials of each."""
+        """The blocks divide the columns among them; a block's threads, the partials of each."""
         writer, columns = self.writer, self.program.space.columns
-        tasks = tirx.floordiv(columns + (TASK - 1), TASK)
-        blocks = self.mapping.blocks
+        width, blocks = self.mapping.block_threads // self.sharing, self.mapping.blocks
+        tasks = tirx.floordiv(columns + (width - 1), width)
         rounds = tirx.floordiv(tasks + (blocks - 1) - self.place.block, blocks)
         tiles = {stage.output: self._tile(stage) for stage in self.program.column_reductions}
         sync = tirx.Evaluate(T.tvm_storage_sync(reduction.scratch_scope(self.mapping)))
         with writer.serial(rounds, "task") as task:
-            lane = tirx.floormod(self.place.thread, TASK)
-            column = (task * blocks + self.place.block) * TASK + lane
+            lane = tirx.floormod(self.place.thread, width)
+            column = (task * blocks + self.place.block) * width + lane
             exact = constant(columns)
-            exists = column < columns if exact is None or exact % TASK else None
+            exists = column < columns if exact is None or exact % width else None
             for number, stage in enumerate(self.program.column_reductions):
                 value = self._own_partials(number, stage, column, exists)
                 writer.store(tiles[stage.output], self.place.thread, value)
             writer.add(sync)
-            first = self.place.thread < TASK
+            first = self.place.thread < width
             with writer.when(first if exists is None else tirx.all(first, exists)):
                 self._finish_column(tiles, lane, column)
             writer.add(sync)
+
+    @cached_property
+    def sharing(self) -> int:
+        """How many threads share the partials of a column: fewer, if all have columns then."""
+        warps, columns = self.mapping.block_threads // TASK, constant(self.program.space.columns)
+        most = warps
+        if columns is not None:
+            most = self.mapping.blocks * self.mapping.block_threads // columns
+        return next((each for each in range(min(warps, most), 1, -1) if warps % each == 0), 1)
 
     def _tile(self, stage: Stage) -> Var:
         size, dtype = self.mapping.block_threads, reduction.accumulator_dtype(stage)
@@ -133,17 +143,21 @@ class ColumnSumsPart(IteratedPart):
         return self.writer.allocate(f"{stage.name}_partials", size, dtype, scope)
 
     def _own_partials(self, number: int, stage: Stage, column: Expr, exists: Expr | None) -> Expr:
-        """The sum of every so many partials of a column, by the number of warps."""
-        writer, warps = self.writer, self.mapping.block_threads // TASK
+        """The sum of every so many partials of a column, by the threads that share it."""
+        writer, sharing = self.writer, self.sharing
         dtype = reduction.accumulator_dtype(stage)
         partials = self.place.workspace
         assert partials is not None, "sums over the rows have a workspace"
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
-        with writer.when(exists), writer.serial(-(-self.count // warps), "iteration") as iteration:
-            partial = start + iteration * warps + tirx.floordiv(self.place.thread, TASK)
-            with writer.when(partial < end if self.count % warps else None):
+        first = tirx.floordiv(self.place.thread, self.mapping.block_threads // sharing)
+        with (
+            writer.when(exists),
+            writer.serial(-(-self.count // sharing), "iteration") as iteration,
+        ):
+            partial = start + iteration * sharing + first
+            with writer.when(partial < end if self.count % sharing else None):
                 value = partials[partial * self.program.space.columns + column]
                 writer.store(own, int64(0), combine(stage.combiner, own[int64(0)], value))
         return own[int64(0)]
@@ -156,9 +170,10 @@ class ColumnSumsPart(IteratedPart):
             tile = tiles[stage.output]
             total = writer.allocate(stage.name, 1, dtype_of(tile))
             writer.store(total, int64(0), tile[lane])
-            with writer.serial(self.mapping.block_threads // TASK - 1, "warp", start=1) as warp:
-                other = tile[warp * TASK + lane]
-                writer.store(total, int64(0), combine(stage.combiner, total[int64(0)], other))
+            width = self.mapping.block_threads // self.sharing
+            with writer.serial(self.sharing - 1, "other", start=1) as other:
+                value = tile[other * width + lane]
+                writer.store(total, int64(0), combine(stage.combiner, total[int64(0)], value))
             values[stage.output] = reduction.result(stage, total[int64(0)])
         finish_column(part, lambda stage: values[stage.output], column, column)
 

@@ -187,10 +187,11 @@ class Demand:
         if self.profile.listing is not None:
             total += self.profile.listing.us(self.mapping.block_threads, self.device)
         if self.profile.column_reductions and not self.profile.row_segments:
-            warps = max(1, self.mapping.block_threads // WARP)
-            total += (
-                grid_us(self.blocks, self.device) + self.partials / warps * timing.l2_latency_us
-            )
+            threads, columns = self.mapping.block_threads, self.profile.columns
+            # A column's partials are shared by as many threads as there are warps, or fewer.
+            each = max(WARP / max(WARP, threads), columns / (self.blocks * threads))
+            total += grid_us(self.blocks, self.device)
+            total += self.partials * each * timing.l2_latency_us
         return total
 
     def _work_us(self, phase: PhaseProfile) -> float:

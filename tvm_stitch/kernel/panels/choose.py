@@ -57,6 +57,9 @@ COMPARED_THREADS = 512
 # float32 takes 3.6 us by clusters of 8, 2.9 by blocks with a sector each.
 CLUSTER_BYTES = 1 << 22
 SHORT = 32  # elements of a column that one thread goes through alone: no exchange
+# Of fewer it has batches that it reads one by one: the mean over the middle of 8 x 4 x 524288
+# float16 takes 19.8 us by vectors and 16.7 so; over 8 rows of 1572864 it takes 10.0 by vectors.
+FEWEST_ALONE = 8
 BLOCK_THREADS = 128  # of columns that need one thread each
 FEWEST_STEPS = 4  # of a column that is shared to occupy the device
 # Of a block, and no more: 777 x 300 float32, standardised by 38 blocks, takes 3.17 us with 512
@@ -122,7 +125,10 @@ def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
     """Kept in registers by threads that have several neighbours, which they read as one vector."""
     program, columns = problem.program, problem.columns
     compares = any(dtype_of(stage.output).startswith("int") for stage in program.row_reductions)
-    if adjacent_rows(program) < 2 or columns <= SHORT:
+    if adjacent_rows(program) < 2:
+        return
+    if columns <= SHORT:
+        yield from _alone(problem) if columns >= FEWEST_ALONE else ()
         return
     for width, (most, access) in product(VECTOR_WIDTHS, VECTOR_BYTES):
         access = ACCESS_BYTES if compares else access
@@ -139,6 +145,18 @@ def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
                 again = replace(again, steps=steps_of(again, columns))
                 if _is_busy(program, again, problem.device) and _keeps(program, again, most):
                     yield again
+
+
+def _alone(problem: Problem[Program]) -> Iterator[Panel]:
+    """Short columns, of which a thread has several neighbours by itself: nothing is exchanged."""
+    program = problem.program
+    adjacent = min(adjacent_rows(program), ACCESS_BYTES // narrowest_item(program))
+    mapping = Panel(1, BLOCK_THREADS, 1, problem.columns, batch=adjacent, adjacent=True)
+    for again in (mapping, replace(mapping, recompute=True)):
+        if _is_busy(program, again, problem.device) and _keeps(
+            program, again, max(VECTOR_BYTES)[0]
+        ):
+            yield again
 
 
 def _may_share(problem: Problem[Program]) -> bool:

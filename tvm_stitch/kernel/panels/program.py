@@ -34,6 +34,8 @@ from tvm_stitch.stages.stage import Refused, Stage, Var, constant, substitute
 SHARED_PANEL, REGISTER_PANEL = 160 * 1024, 128 * 1024
 # What an H200 reads while the blocks of a grid wait for each other: a microsecond.
 BARRIER_BYTES = 1 << 22
+# Bytes of a row whose lines keep all multiprocessors busy, and rows of which a block adds up all.
+WIDE_ROW_BYTES, FEW_ROWS = 1 << 16, 1 << 10
 
 
 def panel_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
@@ -56,15 +58,24 @@ def is_panel_wanted(made: Made) -> bool:
     if not made.is_supported:
         return True
     assert isinstance(made.program, Program), "a kind supports it"
-    return _waits_for_little(made.program) or reads_windows(made.program)
+    return _needs_no_barrier(made.program) or reads_windows(made.program)
 
 
-def _waits_for_little(program: Program) -> bool:
-    """Whether a barrier of the grid would take longer than the sums over the rows before it."""
+def _needs_no_barrier(program: Program) -> bool:
+    """Whether sums over the rows are better off without a barrier of the grid.
+
+    It would take longer than what is before it, or rows are so wide, and so few, that blocks with a
+    line of each are enough for the device.
+    """
     if program.row_reductions or not program.column_reductions:
         return False
-    elements = constant(program.space.size)
-    return elements is not None and elements * narrowest_item(program) <= BARRIER_BYTES
+    rows, columns, item = (
+        constant(program.space.rows), constant(program.space.columns), narrowest_item(program),
+    )  # fmt: skip
+    if rows is None or columns is None:
+        return False
+    wide = columns * item >= WIDE_ROW_BYTES and rows <= FEW_ROWS
+    return wide or rows * columns * item <= BARRIER_BYTES
 
 
 def is_panel(program: Program) -> bool:
