@@ -103,6 +103,22 @@ def test_kernels_of_float32_for_gradients_are_worth_less():
     assert [each.what for each in found] == [DATA, FORWARD]
 
 
+@pytest.mark.parametrize(
+    ("size", "filters", "dtype", "what"),
+    [
+        (4, 127, "float16", FORWARD),
+        (4, 128, "float16", DATA),  # they fill a tile
+        (2, 128, "float16", FORWARD),  # windows side by side: a product
+        (4, 128, "float32", FORWARD),
+    ],
+)
+def test_many_filters_of_halves_whose_windows_overlap_are_a_gradient(size, filters, dtype, what):
+    padding = ((size - 2) // 2,) * 2
+    how = {"strides": (2, 2), "padding": padding}
+    mod = upsampled(2, (2, 8, 32, 32), (8, filters, size, size), dtype, **how)
+    assert [each.what for each in calls(mod)[0]] == [what]
+
+
 def test_sizes_of_images_that_change():
     batch, side = (tirx.Var(name, "int64") for name in ("batch", "side"))
     mod = upsampled(2, (batch, 8, side, side), (8, 4, 4, 4), strides=(2, 2), padding=(1, 1))
