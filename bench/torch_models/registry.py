@@ -21,8 +21,13 @@ def find(name: str) -> Model:
 
 def kinds_of(model: Model) -> list[str]:
     """In which ways a model can be tried."""
-    trained = [TRAINING, AUTOCAST] if model.trained else []
-    return [INFERENCE, *trained, *([DYNAMIC] if model.dynamic else [])]
+    found = {
+        INFERENCE: True,
+        TRAINING: model.trained,
+        DYNAMIC: model.dynamic,
+        AUTOCAST: model.trained,
+    }
+    return [kind for kind, possible in found.items() if possible]
 
 
 def missing(model: Model) -> str | None:
