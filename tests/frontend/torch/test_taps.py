@@ -65,4 +65,19 @@ def test_what_needs_no_table():
     assert nearest(5, 5, None).is_copy
     assert nearest(1, 9, None).tables == ()
     assert linear(1, 9, False, None).transposed().is_sum
-    assert [len(each) for each in nearest(4, 8, None).transposed().tables] == [4]
+    assert nearest(4, 8, None).tables == nearest(4, 8, None).transposed().tables == ()
+    assert [len(each) for each in nearest(4, 6, None).tables] == [6]
+
+
+@pytest.mark.parametrize("make", (nearest, nearest_exact))
+def test_places_of_whole_ratios_are_computed(make):
+    for source, made in [(4, 8), (7, 21), (5, 20), (21, 7), (8, 4), (2, 4), *SIZES]:
+        taps = make(source, made, None)
+        for each in (taps, taps.transposed()):
+            if each.progression is not None:
+                step, ahead, every = each.progression
+                places = (np.arange(each.made) * step + ahead) // every
+                np.testing.assert_array_equal(places, each.first)
+        larger, smaller = max(source, made), min(source, made)
+        if smaller > 1 and larger > smaller and larger % smaller == 0:
+            assert taps.progression is not None

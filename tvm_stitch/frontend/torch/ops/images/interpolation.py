@@ -11,7 +11,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, dims, is_float, wide
@@ -111,14 +111,23 @@ class _Axis:
 
     def __init__(self, axis: int, taps: Taps, tables: list[te.Tensor]) -> None:
         self.axis, self._taps = axis, taps
-        self._first = None if taps.is_from_first else tables[0]
+        self._first = None if taps.is_from_first or taps.progression else tables[0]
         self._weights = [] if taps.is_plain else tables[-taps.count :]
 
     def taps(self, at: Any) -> Iterator[tuple[Any, Any]]:
         """Where an element's taps are, and how much each counts; None: as it is."""
-        first = 0 if self._first is None else self._first(at).astype("int64")
+        first = self._begin(at)
         for number in range(self._taps.count):
             yield first + number, self._weights[number](at) if self._weights else None
+
+    def _begin(self, at: Any) -> Any:
+        """Where an element's first tap is."""
+        if self._first is not None:
+            return self._first(at).astype("int64")
+        if self._taps.progression is None:
+            return 0
+        step, ahead, every = self._taps.progression
+        return tirx.floordiv(at * step + ahead, every)
 
 
 def _total(source: te.Tensor, at: list[Any], axes: Sequence[_Axis], of: str) -> Any:

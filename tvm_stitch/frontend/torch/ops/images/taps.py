@@ -8,6 +8,7 @@ that kernels read small tables and divide nothing. Must not know tensors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,25 @@ class Taps:
         """Whether all elements begin with the first of the source."""
         return not self.first.any()
 
+    @cached_property
+    def progression(self) -> tuple[int, int, int] | None:
+        """Numbers by which first[n] is (n * step + ahead) // every, if there are such.
+
+        Those of whole ratios: kernels compute these places, and load neighbours at once.
+        """
+        if self.made < 2 or self.is_from_first:
+            return None
+        ends = np.flatnonzero(np.diff(self.first))  # of runs of the same place
+        every = int(np.diff(ends)[0]) if len(ends) > 1 else int(ends[0]) + 1
+        start, step = int(self.first[0]), int(self.first[ends[0] + 1] - self.first[0])
+        ahead = start * every + (every - 1 - int(ends[0])) * step
+        found = (np.arange(self.made) * step + ahead) // every
+        return (step, ahead, every) if (found == self.first).all() else None
+
     @property
     def tables(self) -> tuple[np.ndarray, ...]:
         """What kernels read: where taps begin, then the weights of each, as far as these differ."""
-        firsts = () if self.is_from_first else (self.first,)
+        firsts = () if self.is_from_first or self.progression else (self.first,)
         return firsts if self.is_plain else (*firsts, *np.ascontiguousarray(self.weights.T))
 
     @property
