@@ -132,9 +132,8 @@ class ColumnSumsPart(IteratedPart):
     def sharing(self) -> int:
         """How many threads share the partials of a column: fewer, if all have columns then."""
         warps, columns = self.mapping.block_threads // TASK, constant(self.program.space.columns)
-        most = warps
-        if columns is not None:
-            most = self.mapping.blocks * self.mapping.block_threads // columns
+        threads = self.mapping.blocks * self.mapping.block_threads
+        most = threads // columns if columns else warps
         return next((each for each in range(min(warps, most), 1, -1) if warps % each == 0), 1)
 
     def _tile(self, stage: Stage) -> Var:

@@ -43,6 +43,7 @@ def upsampled(rank, data, weight, dtype="float16", ends=False, **how):
         (2, (1, 8, 33, 31), (4, 4), {"strides": (2, 2), "padding": (1, 1)}),
         (2, (2, 8, 17, 16), (4, 2), {"strides": (2, 2), "padding": (1, 0, 0, 0)}),
         (2, (2, 8, 16, 9), (4, 1), {"strides": (2, 1), "padding": (1, 0)}),
+        (2, (1, 8, 33, 31), (4, 4), {"strides": (2, 2), "padding": (0, 1, 2, 0)}),
         (3, (1, 8, 3, 4, 5), (2, 2, 2), {"strides": (2, 2, 2)}),
     ],
 )
@@ -88,6 +89,11 @@ def test_the_shuffle_reads_vectors_of_channels():
         ((2, 8, 16, 16), (8, 4, 3, 3), {"padding": (1, 1)}),  # no steps
         ((2, 8, 16, 16), (8, 2, 4, 4), {"strides": (2, 2), "groups": 2}),
         ((2, 8, 16, 16), (8, 4, 2, 2), {"strides": (2, 2), "output_padding": (1, 1)}),  # beyond
+        (
+            (2, 8, 32, 32),
+            (8, 4, 4, 4),
+            {"strides": (2, 2), "padding": (1, 1, 0, 0), "output_padding": (1, 1)},
+        ),
     ],
 )
 def test_what_does_not_pay_is_a_gradient(data, weight, how):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tvm import relax
-from tvm.ir import Call, Expr
+from tvm.ir import Expr
 
 from tvm_stitch.graph.front.convolution.choose import (
     convolution_of,
@@ -68,8 +68,12 @@ def _shuffle_of(call: Expr, tf32: bool) -> _Shuffle | None:
         shape_of(each)[1:-1] if last else shape_of(each)[2:] for each in (call.args[0], call)
     )
     shuffle = _Shuffle(depth, filters, sizes, found.strides, found.before, results, last)
+    beyond = map(int, call.attrs.output_padding)
+    sides = zip(sizes, beyond, found.after, shuffle.widths, strict=True)
+    # What output_padding adds may lie behind what windows give, and is nothing but zeros.
+    reaches = all(size + more - after <= width for size, more, after, width in sides)
     is_half = dtype_of(call) in HALF
-    if not shuffle.reaches(call) or (is_half and max(shuffle.taps) > 1 and filters >= WIDE):
+    if not reaches or (is_half and max(shuffle.taps) > 1 and filters >= WIDE):
         return None
     allowed = MOST_WORK if is_half else MOST_WORK_FLOAT32
     return shuffle if shuffle.work(images) <= allowed else None
@@ -96,15 +100,6 @@ class _Shuffle:
     def widths(self) -> list[int]:
         """Of the filters as they are widened to a multiple of the steps."""
         return [taps * step for taps, step in zip(self.taps, self.strides, strict=True)]
-
-    def reaches(self, call: Call) -> bool:
-        """Whether all results are among those that windows over the data give.
-
-        What `output_padding` adds may lie behind them, and is nothing but zeros.
-        """
-        beyond = map(int, call.attrs.output_padding)
-        sides = zip(self.sizes, beyond, self.before, self.widths, strict=True)
-        return all(size + more - before <= width for size, more, before, width in sides)
 
     def work(self, extents: Sequence[Expr]) -> float:
         """How many times the multiplications of the gradient; of symbolic extents at large ones."""
