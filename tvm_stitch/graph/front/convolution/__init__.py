@@ -1,8 +1,9 @@
 """Convolutions: which a library computes, in what layout, with what behind them; direct ones.
 
 Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN in place of
-convolutions, but for those that are products of matrices, and direct ones of few taps, which
-become stages. Must not know how the library is found or called.
+convolutions, transposed ones in steps as plain ones of more filters where that pays; but for those
+that are products of matrices, and direct ones of few taps, which become stages. Must not know how
+the library is found or called.
 """
 
 from tvm_stitch.graph.front.convolution.direct import (
