@@ -109,7 +109,7 @@ class ColumnSumsPart(IteratedPart):
     def _finish(self) -> None:
         """The blocks divide the columns among them; a block's threads, the partials of each."""
         writer, columns = self.writer, self.program.space.columns
-        width, blocks = self.mapping.block_threads // self.sharing, self.mapping.blocks
+        width, blocks = self.width, self.mapping.blocks
         tasks = tirx.floordiv(columns + (width - 1), width)
         rounds = tirx.floordiv(tasks + (blocks - 1) - self.place.block, blocks)
         tiles = {stage.output: self._tile(stage) for stage in self.program.column_reductions}
@@ -136,6 +136,11 @@ class ColumnSumsPart(IteratedPart):
         most = threads // columns if columns else warps
         return next((each for each in range(min(warps, most), 1, -1) if warps % each == 0), 1)
 
+    @property
+    def width(self) -> int:
+        """Columns that a block finishes in a round."""
+        return self.mapping.block_threads // self.sharing
+
     def _tile(self, stage: Stage) -> Var:
         size, dtype = self.mapping.block_threads, reduction.accumulator_dtype(stage)
         scope = reduction.scratch_scope(self.mapping)
@@ -150,7 +155,7 @@ class ColumnSumsPart(IteratedPart):
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
-        first = tirx.floordiv(self.place.thread, self.mapping.block_threads // sharing)
+        first = tirx.floordiv(self.place.thread, self.width)
         with (
             writer.when(exists),
             writer.serial(-(-self.count // sharing), "iteration") as iteration,
@@ -169,9 +174,8 @@ class ColumnSumsPart(IteratedPart):
             tile = tiles[stage.output]
             total = writer.allocate(stage.name, 1, dtype_of(tile))
             writer.store(total, int64(0), tile[lane])
-            width = self.mapping.block_threads // self.sharing
             with writer.serial(self.sharing - 1, "other", start=1) as other:
-                value = tile[other * width + lane]
+                value = tile[other * self.width + lane]
                 writer.store(total, int64(0), combine(stage.combiner, total[int64(0)], value))
             values[stage.output] = reduction.result(stage, total[int64(0)])
         finish_column(part, lambda stage: values[stage.output], column, column)

@@ -125,10 +125,10 @@ def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
     """Kept in registers by threads that have several neighbours, which they read as one vector."""
     program, columns = problem.program, problem.columns
     compares = any(dtype_of(stage.output).startswith("int") for stage in program.row_reductions)
-    if adjacent_rows(program) < 2:
+    if adjacent_rows(program) < 2 or columns < FEWEST_ALONE:
         return
     if columns <= SHORT:
-        yield from _alone(problem) if columns >= FEWEST_ALONE else ()
+        yield from _alone(problem)
         return
     for width, (most, access) in product(VECTOR_WIDTHS, VECTOR_BYTES):
         access = ACCESS_BYTES if compares else access
@@ -141,10 +141,7 @@ def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
             mapping = Panel(threads, rows, 1, 1, batch=adjacent, cluster=cluster, adjacent=True)
             if compares:
                 mapping = replace(mapping, min_blocks_per_sm=COMPARED_THREADS // block)
-            for again in (mapping, replace(mapping, recompute=True)):
-                again = replace(again, steps=steps_of(again, columns))
-                if _is_busy(program, again, problem.device) and _keeps(program, again, most):
-                    yield again
+            yield from _both_ways(problem, replace(mapping, steps=steps_of(mapping, columns)), most)
 
 
 def _alone(problem: Problem[Program]) -> Iterator[Panel]:
@@ -152,10 +149,14 @@ def _alone(problem: Problem[Program]) -> Iterator[Panel]:
     program = problem.program
     adjacent = min(adjacent_rows(program), ACCESS_BYTES // narrowest_item(program))
     mapping = Panel(1, BLOCK_THREADS, 1, problem.columns, batch=adjacent, adjacent=True)
+    yield from _both_ways(problem, mapping, max(VECTOR_BYTES)[0])
+
+
+def _both_ways(problem: Problem[Program], mapping: Panel, most: int) -> Iterator[Panel]:
+    """Kept as it is computed, and as what it can be computed from again, in so many bytes."""
     for again in (mapping, replace(mapping, recompute=True)):
-        if _is_busy(program, again, problem.device) and _keeps(
-            program, again, max(VECTOR_BYTES)[0]
-        ):
+        busy = _is_busy(problem.program, again, problem.device)
+        if busy and _keeps(problem.program, again, most):
             yield again
 
 

@@ -69,13 +69,12 @@ def _needs_no_barrier(program: Program) -> bool:
     """
     if program.row_reductions or not program.column_reductions:
         return False
-    rows, columns, item = (
-        constant(program.space.rows), constant(program.space.columns), narrowest_item(program),
-    )  # fmt: skip
+    rows, columns = constant(program.space.rows), constant(program.space.columns)
     if rows is None or columns is None:
         return False
-    wide = columns * item >= WIDE_ROW_BYTES and rows <= FEW_ROWS
-    return wide or rows * columns * item <= BARRIER_BYTES
+    row_bytes = columns * narrowest_item(program)
+    is_wide = row_bytes >= WIDE_ROW_BYTES and rows <= FEW_ROWS
+    return is_wide or rows * row_bytes <= BARRIER_BYTES
 
 
 def is_panel(program: Program) -> bool:

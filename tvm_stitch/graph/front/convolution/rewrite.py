@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import tvm
@@ -57,8 +56,7 @@ def LibraryConvolutions(
             mod = with_channels_last(mod, tf32)
         except Exception as error:  # TVM's pass was not made for every operator between them
             tell("convolutions", f"channels stay where they are: {last_line(error)}")
-        mod = in_blocks(relax.transform.Normalize()(mod), partial(as_subpixel, tf32))
-        mod = in_blocks(mod, lambda block: _rewritten(block, tell, tf32, timed))
+        mod = in_blocks(mod, lambda block: _rewritten(as_subpixel(tf32, block), tell, tf32, timed))
         return relax.transform.Normalize()(mod)
 
     return library_convolutions

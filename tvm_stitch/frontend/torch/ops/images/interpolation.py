@@ -110,8 +110,7 @@ class _Axis:
     """An axis of an image with its tables."""
 
     def __init__(self, axis: int, taps: Taps, tables: list[te.Tensor]) -> None:
-        self.axis, self._taps = axis, taps
-        self._first = None if taps.is_from_first or taps.progression else tables[0]
+        self.axis, self._taps, self._tables = axis, taps, tables
         self._weights = [] if taps.is_plain else tables[-taps.count :]
 
     def taps(self, at: Any) -> Iterator[tuple[Any, Any]]:
@@ -122,10 +121,8 @@ class _Axis:
 
     def _begin(self, at: Any) -> Any:
         """Where an element's first tap is."""
-        if self._first is not None:
-            return self._first(at).astype("int64")
         if self._taps.progression is None:
-            return 0
+            return self._tables[0](at).astype("int64")
         step, ahead, every = self._taps.progression
         return tirx.floordiv(at * step + ahead, every)
 

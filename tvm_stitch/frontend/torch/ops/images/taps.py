@@ -51,22 +51,18 @@ class Taps:
         """Whether there is one element, and it is the sum of all."""
         return self.made == 1 < self.source == self.count and self.is_plain
 
-    @property
-    def is_from_first(self) -> bool:
-        """Whether all elements begin with the first of the source."""
-        return not self.first.any()
-
     @cached_property
     def progression(self) -> tuple[int, int, int] | None:
         """Numbers by which first[n] is (n * step + ahead) // every, if there are such.
 
         Those of whole ratios: kernels compute these places, and load neighbours at once.
         """
-        if self.made < 2 or self.is_from_first:
-            return None
+        start = int(self.first[0])
         ends = np.flatnonzero(np.diff(self.first))  # of runs of the same place
+        if not len(ends):
+            return 0, start, 1
         every = int(np.diff(ends)[0]) if len(ends) > 1 else int(ends[0]) + 1
-        start, step = int(self.first[0]), int(self.first[ends[0] + 1] - self.first[0])
+        step = int(self.first[ends[0] + 1]) - start
         ahead = start * every + (every - 1 - int(ends[0])) * step
         found = (np.arange(self.made) * step + ahead) // every
         return (step, ahead, every) if (found == self.first).all() else None
@@ -74,7 +70,7 @@ class Taps:
     @property
     def tables(self) -> tuple[np.ndarray, ...]:
         """What kernels read: where taps begin, then the weights of each, as far as these differ."""
-        firsts = () if self.is_from_first or self.progression else (self.first,)
+        firsts = () if self.progression else (self.first,)
         return firsts if self.is_plain else (*firsts, *np.ascontiguousarray(self.weights.T))
 
     @property
