@@ -19,6 +19,7 @@ from tvm_stitch.kernel.choose import Bounds, choose, round_by_round
 from tvm_stitch.kernel.codegen import bfloat16
 from tvm_stitch.kernel.codegen.bfloat16 import without_bfloat16
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
+from tvm_stitch.kernel.codegen.placed_loads import without_predicated_halves
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE, signature
 from tvm_stitch.kernel.cost_model.kernel_model import (
     copy_us,
@@ -135,7 +136,7 @@ class StitchedKernel(Kernel):
         limits = [(symbols[name], most, _too_large(name, most)) for name, most in self.limits]
         kernel = emit(func, self.programs, self.schedule, longest, limits)
         has_bfloat = self.device.capability >= bfloat16.CAPABILITY
-        return kernel if has_bfloat else without_bfloat16(kernel)
+        return kernel if has_bfloat else without_bfloat16(without_predicated_halves(kernel))
 
     @property
     def layout(self) -> Schedule | None:

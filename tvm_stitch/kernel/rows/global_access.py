@@ -19,6 +19,13 @@ from tvm_stitch.kernel.analysis.strided_loads import plan_loads
 from tvm_stitch.kernel.analysis.vector_loads import VectorAccess, VectorLoad, branches, choices
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.lane_indices import LaneIndices
+from tvm_stitch.kernel.codegen.placed_loads import (
+    KEPT,
+    bits_of,
+    can_be_predicated,
+    chosen_at_once,
+    load_if,
+)
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -133,7 +140,8 @@ class Access:
         """
         buffer, size = load.address.buffer, load.elements(self.mapping.vector) * count
         tile = self.writer.allocate(f"{buffer.name}_vector", size, dtype_of(buffer))
-        for end in (0, size - 1) if load.has_ends else ():
+        is_guarded = any(access.guard is not None for access in load.accesses)
+        for end in (0, size - 1) if load.has_ends or is_guarded else ():
             self.writer.call(tile.ptr_to([int64(end)]))
         return tile
 
@@ -148,7 +156,7 @@ class Access:
     ) -> Var:
         """Registers with a step's vector along the columns: those that are free, if any are."""
         tile = self.vector_tile(load) if free is None else free
-        self.load_vector(load, tile, step, int64(0), fill)
+        self.load_vector(load, tile, step, int64(0), fill if free is None else KEPT)
         return tile
 
     def load_vector(
@@ -156,7 +164,7 @@ class Access:
     ) -> None:
         """A vector along the columns, by its number in a tile.
 
-        What is not loaded has a number to fill it, or is not used.
+        What is not loaded has a number to fill it, is KEPT, or is not used.
         """
         with self.writer.unrolled(self.mapping.vector // load.lanes, "part") as part:
             self.load_part(load, tile, step, number, part, fill)
@@ -165,13 +173,20 @@ class Access:
         self, load: VectorLoad, tile: Var, step: Expr, number: Expr, part: Expr, fill: Expr | None
     ) -> None:
         """As many lanes of a vector as are loaded at once."""
+        buffer = load.address.buffer
         own = number * load.elements(self.mapping.vector) + part * load.size
         for access in load.accesses:
             guard, start = self.guard_of(load, access, step, part), self.start_of(load, step, part)
             first = own + access.first
             place = start + access.first
-            copy = partial(self._load_lanes, load.address.buffer, place, tile, first)
-            if fill is None or guard is None:
+            bits = bits_of(dtype_of(buffer), fill)
+            if guard is not None and bits is not None and self._is_predicated(load, access, first):
+                source = self._vector_place(buffer, place, access.width, self.writer)
+                given = (self.views[buffer].ptr_to([source]), tile.ptr_to([first]))
+                self.writer.call(load_if(guard, *given, access.width, dtype_of(buffer), bits))
+                continue
+            copy = partial(self._load_lanes, buffer, place, tile, first)
+            if fill is None or fill is KEPT or guard is None:
                 with self.writer.when(guard):
                     copy(access.width, self.writer)
                 continue
@@ -179,6 +194,13 @@ class Access:
                 copy(access.width, then)
                 with otherwise.unrolled(access.width, "lane") as lane:
                     otherwise.store(tile, first + lane, fill)
+
+    def _is_predicated(self, load: VectorLoad, access: VectorAccess, first: Expr) -> bool:
+        """Whether it needs no branch: its place depends on no memory, and nobody writes there."""
+        is_known = not any(address.from_memory for address in load.serves)
+        if self.program.round or not is_known or loads_in(access.guard):
+            return False
+        return can_be_predicated(dtype_of(load.address.buffer), access.width, first)
 
     def guard_of(
         self, load: VectorLoad, access: VectorAccess, step: Expr, part: Expr
@@ -356,7 +378,7 @@ class Access:
                 branch = branches(stage)[read.key]
                 replacements[handle(branch.call)] = replaced(branch.loaded, replacements, axes)
         value = replaced(stage.value, replacements, axes)
-        return widened(here(self.redirected(value)))
+        return chosen_at_once(widened(here(self.redirected(value))))
 
     def _chosen(
         self, stage: Stage, known: Callable[[Read], Expr | None], here: Here
