@@ -84,6 +84,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     table[_aten.native_group_norm.default] = _group_norm
     table[_aten.convolution_backward.default] = _convolution_backward
+    table[_aten._weight_norm_interface_backward.default] = _weight_norm_backward
     table[_aten.eye.default] = table[_aten.eye.m] = _eye
     kept.update(packet.default for packet in _INTERPOLATIONS)
     written = {operator: write for operator, write in table.items() if operator not in kept}
@@ -247,7 +248,9 @@ def _convolution_backward(
     how = (stride, padding, dilation, transposed, output_padding, groups)
     images = weights = None
     if has_gradients(input, weight, stride, padding, dilation, transposed, groups):
-        images, weights = gradients_of_product(grad_output, input, weight, groups, output_mask)
+        images, weights = gradients_of_product(
+            grad_output, input, weight, stride, padding, groups, output_mask
+        )
     elif not of_bias:
         return NotImplemented
     elif of_input or of_weight:
@@ -256,6 +259,28 @@ def _convolution_backward(
         )
     of_channels = grad_output.sum([0, *range(2, grad_output.dim())]) if of_bias else None
     return images, weights, of_channels
+
+
+def _weight_norm_backward(
+    grad_w: torch.Tensor,
+    saved_v: torch.Tensor,
+    saved_g: torch.Tensor,
+    saved_norms: torch.Tensor,
+    dim: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of g * v / |v|, a norm for each slice along a dimension, for v and g.
+
+    PyTorch's kernel for the last dimension takes an H200 403 us for 48 x 768 x 128.
+    """
+    wide = saved_norms.dtype
+    of_weight, v, g = (each.to(wide) for each in (grad_w, saved_v, saved_g))
+    apart = [1] * v.dim()
+    apart[dim] = v.shape[dim]
+    g, norms = g.reshape(apart), saved_norms.reshape(apart)
+    others = [axis for axis in range(v.dim()) if axis != dim % v.dim()]
+    along = (of_weight * v).sum(others, keepdim=True) / norms
+    of_v = g / norms * (of_weight - v * (along / norms))
+    return of_v.to(saved_v.dtype), along.reshape(saved_g.shape).to(saved_g.dtype)
 
 
 def _attention(

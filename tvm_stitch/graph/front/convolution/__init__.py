@@ -12,6 +12,7 @@ from tvm_stitch.graph.front.convolution.direct import (
     has_direct,
 )
 from tvm_stitch.graph.front.convolution.products import (
+    MOST_ELEMENTS,
     ConvolutionProducts,
     are_side_by_side,
     is_product,
@@ -19,6 +20,7 @@ from tvm_stitch.graph.front.convolution.products import (
 from tvm_stitch.graph.front.convolution.rewrite import LibraryConvolutions
 
 __all__ = [
+    "MOST_ELEMENTS",
     "ConvolutionProducts",
     "DirectWeights",
     "LibraryConvolutions",

@@ -57,6 +57,11 @@ class Windows:
         return self.size == self.stride and not self.padding and is_dense
 
     @property
+    def is_turned(self) -> bool:
+        """Whether a sum over the windows that have an element is one over a window as well."""
+        return self.stride == self.dilation == 1 and self.padding < self.size
+
+    @property
     def most_holding(self) -> int:
         """How many windows may have the same element."""
         return -(-self.size // (self.stride // self._common))
