@@ -138,11 +138,11 @@ class GraphCompiler:
         if device is None:
             return graph.forward
         begin_libraries(self.settings)  # g++ works while AOTAutograd traces
-        rewrite_untraced(graph)
+        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
+        rewrite_untraced(graph, trains and self.settings.stitching.tf32_products)
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
-        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
         store = None if captures else self._store()
         keeps = keeper if store is not None else lambda compiler: compiler
         trace = partial(
@@ -295,7 +295,8 @@ class GraphCompiler:
 
     def _division(self, device: torch.device) -> Division:
         is_stitched = self.settings.device != LLVM
-        return Division(self._lays_out(device), is_stitched, self.settings.smallest_part)
+        may_round = self.settings.stitching.tf32_products
+        return Division(self._lays_out(device), is_stitched, self.settings.smallest_part, may_round)
 
     def _expect(self, device: torch.device, graph: fx.GraphModule) -> None:
         """Have other processes lower what they can of a backward graph that is compiled later."""

@@ -7,8 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites.untraced import attention as attention_rewrites  # noqa: E402
 from tvm_stitch.dynamo.rewrites.untraced.attention import (  # noqa: E402
     with_fused_masks,
+    with_rounded_scores_written_out,
     with_shared_heads,
     with_single_queries_written_out,
 )
@@ -204,6 +206,17 @@ def test_a_mask_along_the_queries_is_written_out_once():
     assert first.stride(-1) == 1 and first is second
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_bias_that_a_table_holds_by_heads_is_written_out_once(dynamic):
+    def function(q, k, v, table):
+        apart = (positions(q, 2)[:, None] - positions(k, 2)).abs()
+        bias = table[apart].permute(2, 0, 1)[None]
+        return attention(attention(q, k, v, bias), k, v, bias, scale=1.0)
+
+    first, second, _ = masks_of(function, *heads(), torch.randn(LENGTH, 4), dynamic=dynamic)
+    assert first.stride(-1) == 1 and first is second
+
+
 def test_attention_stays_one_call():
     ours, given = GraphCompiler(Settings(device=LLVM)), heads()
     with torch.no_grad():
@@ -265,6 +278,58 @@ def test_a_query_that_sees_no_key_gives_zeros():
 )
 def test_others_stay(attend):
     assert calls_left(attend, *with_one_query()) == 1
+
+
+# Scores of float32 in training by TF32
+
+
+def scores_left(function, *inputs, dynamic=False):
+    """How many calls of attention are left where scores may be rounded."""
+    graph = rewritten(with_rounded_scores_written_out, function, *inputs, dynamic=dynamic)
+    return len(graph.find_nodes(op="call_function", target=attention))
+
+
+@pytest.mark.parametrize("kind", ["none", "bool", "float", "causal"])
+def test_scores_that_may_be_rounded_are_written_out(kind):
+    mask = torch.rand(LENGTH, LENGTH) < 0.7
+    mask[:, 0] = True
+    given = {"bool": mask, "float": torch.where(mask, 0.5, float("-inf"))}.get(kind)
+
+    def attend(q, k, v):
+        return attention(q, k, v, given, is_causal=kind == "causal", scale=0.3) + 1
+
+    assert scores_left(attend, *heads()) == 0
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k, v: attention(q.half(), k.half(), v.half()),
+        lambda q, k, v: attention(q, k, v, None, 0.0001).detach() * 0,
+        lambda q, k, v: attention(*(x.repeat(1, 8, 8, 1) for x in (q, k, v))),
+    ],
+    ids=["halves", "dropout", "many scores"],
+)
+def test_other_scores_stay(attend, monkeypatch):
+    monkeypatch.setattr(attention_rewrites, "MOST_SCORES", 2 * 4 * LENGTH * LENGTH)
+    assert scores_left(attend, *heads()) == 1
+
+
+def test_scores_of_sizes_that_change_stay():
+    assert scores_left(attention, *heads(), dynamic=True) == 1
+
+
+@pytest.mark.parametrize("precision", ["highest", "high"])
+@pytest.mark.parametrize("trains", [False, True])
+def test_scores_are_ours_in_training_by_tf32(monkeypatch, precision, trains):
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: precision)
+    monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", lambda: True)
+    compiler, given = GraphCompiler(Settings(device=LLVM)), heads()
+    with torch.set_grad_enabled(trains):
+        torch.compile(attention, backend=compiler)(*(x.requires_grad_(trains) for x in given))
+    left = {each.operator for each in compiler.log.report().left}
+    is_whole = any("scaled_dot_product" in each for each in left)
+    assert is_whole != (trains and precision == "high")
 
 
 # Heads that share keys and values

@@ -3,18 +3,19 @@
 In: a graph as dynamo gives it, where attention is still one call. Out: the same graph; a mask that
 hides nothing is left out (traced models make masks that they leave out when they run eagerly), one
 that depends on no input and hides what comes later is said by `is_causal` (on an H200, attention of
-8 x 12 heads of 128 x 64 halves takes 41 us with a mask and 18 without), and one that is broadcast
-along the keys is written out: PyTorch's fused kernels take no other, and without them attention is
-two products in float32. A single query of float32 is written out: the fused kernel has a block for
-each head (58 us for a layer of a Llama on an H200). Keys and values that several heads share, and
-that a model has repeated for them (grouped-query attention), are given as they are. Must not know
-what becomes of the graph.
+8 x 12 heads of 128 x 64 halves takes 41 us with a mask and 18 without), and one of which a query's
+elements do not lie side by side is written out (where it is broadcast along the keys, and where a
+table has a row of heads for each distance, as a T5's): PyTorch's fused kernels take no other, and
+without them attention is two products in float32. Attention of float32 is written out where it has
+a single query (the fused kernel has a block for each head: 58 us for a layer of a Llama on an H200)
+and in training by TF32. Keys and values that several heads share, and that a model has repeated for
+them (grouped-query attention), are given as they are. Must not know what becomes of the graph.
 """
 
 from __future__ import annotations
 
 import operator
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ _MASK = "attn_mask"
 _PLACE = 3  # behind query, key and value
 _DROPOUT, _DROPOUT_PLACE = "dropout_p", 4
 _CAUSAL, _CAUSAL_PLACE = "is_causal", 5
+MOST_SCORES = 1 << 23  # of a layer, 32 MB
 DEEPEST = 256  # elements of a head that fused kernels take
 _WRITTEN_OUT = torch.ops.aten._scaled_dot_product_attention_math.default
 
@@ -51,7 +53,7 @@ def with_fused_masks(graph: fx.Graph) -> None:
         elif known is not None and _hides_what_is_later(call, known):
             _set_mask(call, None)
             _set(call, _CAUSAL_PLACE, _CAUSAL, True)
-        elif _is_broadcast_along_keys(traced(mask)):
+        elif _lies_apart(traced(mask)):
             if mask not in written:
                 with graph.inserting_after(mask):
                     written[mask] = graph.call_method("contiguous", (mask,))
@@ -65,24 +67,47 @@ def with_fused_masks(graph: fx.Graph) -> None:
 def with_single_queries_written_out(graph: fx.Graph) -> None:
     """Attention of one query, as where a word is added to a text, as products and a softmax."""
     for call in graph.find_nodes(op="call_function", target=ATTENTION):
-        query, *others, mask = tensors_given(call)
+        query, *others, _mask = tensors_given(call)
         if query is None or None in others:
             continue
         is_single = traced(query).dtype is torch.float32 and _is(traced(query).shape[-2], 1)
-        if not is_single or any(
-            _given(call, place, name)
-            for place, name in ((_DROPOUT_PLACE, _DROPOUT), (_CAUSAL_PLACE, _CAUSAL))
-        ):
+        if is_single and not _given(call, _CAUSAL_PLACE, _CAUSAL):
+            _write_out(call)
+
+
+def with_rounded_scores_written_out(graph: fx.Graph) -> None:
+    """Attention of float32 in training, where products are rounded to TF32, as these and a softmax.
+
+    PyTorch's fused kernel for float32 takes an H200 22 us forward and 48 backward for 16 x 12 heads
+    of 128 x 64, where six products take 6 each; 53 and 156 for 197 x 64, where they take 18. Scores
+    are kept for the gradients: as many as MOST_SCORES.
+    """
+    for call in graph.find_nodes(op="call_function", target=ATTENTION):
+        query, key, value, _mask = tensors_given(call)
+        if query is None or key is None or value is None:
             continue
-        how = {name: call.kwargs[name] for name in ("scale", "enable_gqa") if name in call.kwargs}
-        with graph.inserting_before(call):
-            if mask is not None and traced(mask).dtype is torch.bool:
-                mask = graph.call_function(torch.where, (mask, 0.0, -inf))
-            both = graph.call_function(_WRITTEN_OUT, (query, *others, mask), how)
-            attended = graph.call_function(operator.getitem, (both, 0))
-        attended.meta = dict(call.meta)
-        call.replace_all_uses_with(attended)
-        graph.erase_node(call)
+        sizes = (*traced(query).shape[:-1], traced(key).shape[-2])
+        is_known = all(isinstance(size, int) for size in sizes)
+        if traced(query).dtype is torch.float32 and is_known and prod(sizes) <= MOST_SCORES:
+            _write_out(call)
+
+
+def _write_out(call: fx.Node) -> None:
+    """Attention without dropout as products and a softmax."""
+    graph = call.graph
+    query, key, value, mask = tensors_given(call)
+    if _given(call, _DROPOUT_PLACE, _DROPOUT):
+        return
+    how = {name: call.kwargs[name] for name in ("scale", "enable_gqa") if name in call.kwargs}
+    causal = bool(_given(call, _CAUSAL_PLACE, _CAUSAL))
+    with graph.inserting_before(call):
+        if mask is not None and traced(mask).dtype is torch.bool:
+            mask = graph.call_function(torch.where, (mask, 0.0, -inf))
+        both = graph.call_function(_WRITTEN_OUT, (query, key, value, mask, 0.0, causal), how)
+        attended = graph.call_function(operator.getitem, (both, 0))
+    attended.meta = dict(call.meta)
+    call.replace_all_uses_with(attended)
+    graph.erase_node(call)
 
 
 def with_shared_heads(graph: fx.Graph, device: str = CUDA) -> None:
@@ -226,8 +251,9 @@ def _is(extent: int | torch.SymInt, other: int | torch.SymInt) -> bool:
     return str(extent) == str(other)
 
 
-def _is_broadcast_along_keys(mask: torch.Tensor) -> bool:
-    return mask.dim() > 0 and not _is(mask.shape[-1], 1) and _is(mask.stride(-1), 0)
+def _lies_apart(mask: torch.Tensor) -> bool:
+    """Whether a query's elements do not lie side by side."""
+    return mask.dim() > 0 and not _is(mask.shape[-1], 1) and not _is(mask.stride(-1), 1)
 
 
 def _hides_what_is_later(call: fx.Node, mask: torch.Tensor) -> bool:

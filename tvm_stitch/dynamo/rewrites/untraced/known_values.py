@@ -18,11 +18,14 @@ _FUNCTIONS = frozenset({
     "contiguous", "cumsum", "diff", "eq", "expand", "float", "flatten", "full", "ge", "getitem",
     "gt", "int", "invert", "le", "logical_and", "logical_not", "logical_or", "long", "lt",
     "masked_fill", "mul", "ne", "neg", "new_full", "new_ones", "new_zeros", "ones", "or_",
-    "permute", "reshape", "squeeze", "sub", "to", "transpose", "tril", "triu", "unsqueeze", "view",
-    "where", "zeros",
+    "permute", "reshape", "rsqrt", "sqrt", "squeeze", "sub", "tensor", "to", "transpose", "tril",
+    "triu", "truediv", "unsqueeze", "view", "where", "zeros",
 })  # fmt: skip
 # These write into nothing either: positions are embedded, and turned into rotations.
-_READERS = _FUNCTIONS | {"cos", "embedding", "matmul", "scaled_dot_product_attention", "sin"}
+_READERS = _FUNCTIONS | {
+    "cos", "div", "divide", "embedding", "matmul", "multiply", "scaled_dot_product_attention",
+    "sin", "subtract", "true_divide",
+}  # fmt: skip
 # Their results may be in the memory of what they are given.
 _VIEWS = frozenset({
     "bool", "contiguous", "expand", "flatten", "float", "getitem", "int", "long", "permute",
@@ -81,7 +84,7 @@ def _sources(node: fx.Node) -> list[fx.Node]:
 def _is_plain(node: fx.Node) -> bool:
     """Whether a node can be run by itself, and nobody writes into what it gives."""
     value = node.meta.get("example_value")
-    if node.op not in ("call_function", "call_method") or _name(node) not in _FUNCTIONS:
+    if node.op not in ("call_function", "call_method") or name_of(node) not in _FUNCTIONS:
         return False
     if not isinstance(value, torch.Tensor) or "out" in node.kwargs:
         return False
@@ -98,14 +101,15 @@ def _is_only_read(node: fx.Node) -> bool:
             if user.op == "output" or user in met:
                 continue
             met.add(user)
-            if _name(user) not in _READERS or "out" in user.kwargs:
+            if name_of(user) not in _READERS or "out" in user.kwargs:
                 return False
-            if _name(user) in _VIEWS:
+            if name_of(user) in _VIEWS:
                 waiting.append(user)
     return True
 
 
-def _name(node: fx.Node) -> str:
+def name_of(node: fx.Node) -> str:
+    """What a function or method is called; PyTorch's operators are none."""
     target = node.target
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return ""
@@ -149,4 +153,4 @@ def _is(mask: torch.Tensor, seen: torch.Tensor) -> bool:
     return bool(torch.where(seen, mask == 0, hidden).all())
 
 
-__all__ = ["Values", "hides_nothing", "is_causal"]
+__all__ = ["Values", "hides_nothing", "is_causal", "name_of"]
