@@ -130,7 +130,8 @@ class _Way:
 
     def decompose(self) -> tvm.IRModule:
         """The module with its operators written out, but for those that are left."""
-        self._decomposed = decomposed(self.source, self._numbers, self.left.keys())
+        left, rounds = self.left.keys(), self._options.tf32_products
+        self._decomposed = decomposed(self.source, self._numbers, left, rounds)
         return SumOfErf()(self._decomposed.module)
 
     def settled(self, mod: tvm.IRModule) -> Grouped:
@@ -363,7 +364,6 @@ class _Way:
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.ConvertToDataflow(),
         ]
-        # But for what it refuses.
         whole = decomposed(self.source, self._numbers, frozenset(self._numbers.values()))
         with self.settling.target, tvm.transform.PassContext(opt_level=3):
             try:

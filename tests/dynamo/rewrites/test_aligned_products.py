@@ -1,4 +1,4 @@
-"""Products of halves with odd rows: their operands padded where that pays, the same results."""
+"""Products with odd rows: their operands padded where that pays, the same results."""
 
 import pytest
 
@@ -36,14 +36,14 @@ def traced(function, *inputs):
     return make_fx(function, decompositions(), tracing_mode="fake")(*inputs)
 
 
-def padded(function, *inputs):
+def padded(function, *inputs, tf32=False):
     """The shapes of products and of what is padded for them; the results stay, to the bit."""
     graph = traced(function, *inputs)
-    with_aligned_products(graph.graph)
+    with_aligned_products(graph.graph, tf32)
     graph.graph.lint()
     graph.recompile()
     results, wanted = graph(*inputs), function(*inputs)
-    torch.testing.assert_close(results, wanted, rtol=0, atol=0)
+    torch.testing.assert_close(results, wanted, rtol=0, atol=0, check_stride=True)
     return shapes_of(graph, aten.mm, aten.addmm), shapes_of(graph, aten.constant_pad_nd)
 
 
@@ -109,20 +109,56 @@ def test_others_stay(small, left, right):
     assert not copies
 
 
+WIDE = 1240  # ODD as a multiple of four
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_logits_of_float32_are_padded_where_they_may_be_rounded(small, tf32):
+    """A bias, one of rows of its own, one number and an odd depth beside odd results."""
+    given = [(TOKENS, 15), (ODD, 15), (ODD,), (TOKENS, ODD), (TOKENS, 1)]
+    given = [halves(*shape, dtype=torch.float32) for shape in given]
+    products, copies = padded(
+        lambda x, w, bias, rows, one: (
+            x @ w.t(), torch.addmm(bias, x, w.t()), torch.addmm(rows, x, w.t(), beta=0.5),
+            torch.addmm(one, x, w.t()),
+        ),
+        *given, tf32=tf32,
+    )  # fmt: skip
+    assert products == [(TOKENS, WIDE if tf32 else ODD)] * 4
+    expected = [(WIDE,), (TOKENS, 16), (TOKENS, WIDE), (WIDE, 16)]
+    assert sorted(copies) == (sorted(expected) if tf32 else [])
+
+
+def test_gradients_of_logits_of_float32(small):
+    given = [(TOKENS, ODD), (ODD, 16), (TOKENS, 32)]
+    given = [halves(*shape, dtype=torch.float32) for shape in given]
+    products, copies = padded(of_gradient, *given, tf32=True)
+    assert products == [(TOKENS, 16), (WIDE, 32)]
+    assert sorted(copies) == [(TOKENS, WIDE), (WIDE, 16)]
+
+
 def test_small_products_stay():
     _products, copies = padded(torch.mm, halves(TOKENS, ODD), halves(ODD, 32))
     assert not copies
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("size", [50257, 30522])
-def test_gradients_of_vocabularies_are_worth_it(size):
+def test_gradients_of_vocabularies_are_worth_it(size, dtype):
     def shapes(*sizes):
-        return torch.empty(sizes, dtype=torch.bfloat16, device="meta")
+        return torch.empty(sizes, dtype=dtype, device="meta")
 
     given = shapes(1024, size), shapes(size, 768), shapes(1024, 768)
     graph = traced(of_gradient, *given)
-    with_aligned_products(graph.graph)
+    with_aligned_products(graph.graph, tf32=True)
     assert len(shapes_of(graph, aten.constant_pad_nd)) == 2
+
+
+def test_logits_are_worth_it():
+    given = torch.empty(1024, 768, device="meta"), torch.empty(30522, 768, device="meta")
+    graph = traced(lambda x, w: x @ w.t(), *given)
+    with_aligned_products(graph.graph, tf32=True)
+    assert shapes_of(graph, aten.mm) == [(1024, 30524)]
 
 
 @pytest.mark.parametrize("device", [EXECUTOR, LLVM])

@@ -82,6 +82,33 @@ def test_heads_of_attention(cheap, batch):
     assert verified.ok, str(verified)
 
 
+@pytest.mark.parametrize("batch, rows", [(8, 197), (2, 31)])
+def test_heads_are_copied_for_one_call_by_tf32(batch, rows):
+    """As of attention in training: calls for each of a batch's heads take too long."""
+
+    def build(emit, q, k):
+        q, k = emit(op.permute_dims(q, [0, 2, 1, 3])), emit(op.permute_dims(k, [0, 2, 3, 1]))
+        q, k = emit(op.reshape(q, (-1, rows, 64))), emit(op.reshape(k, (-1, 64, rows)))
+        return emit(op.matmul(q, k))
+
+    def expected(q, k):
+        return np.einsum("bihd,bjhd->bhij", q, k).reshape(-1, rows, rows)
+
+    case = graph("float32", [(batch, rows, 12, 64)] * 2, build, expected)
+    exact, rounded = (
+        tvm_stitch.explain(case.module, H200, Options(tf32_products=each)).kernels
+        for each in (False, True)
+    )
+    assert not any("transpose" in kernel.ops for kernel in exact)
+    assert any("transpose" in kernel.ops for kernel in rounded)
+    if batch > 2:
+        (library,) = (kernel for kernel in rounded if kernel.by_library)
+        assert "96 products of 197 x 64 x 197 by TF32" in library.why
+        return
+    verified = tvm_stitch.verify(case.module, H200, orders=1, options=Options(tf32_products=True))
+    assert verified.ok, str(verified)
+
+
 @pytest.mark.parametrize(("left", "right"), [((3, 2), (2,)), ((2,), (3, 2))])
 def test_a_batch_that_shares_the_matrices_of_another(cheap, left, right):
     """A call for each of the shared matrices."""

@@ -1,14 +1,16 @@
-"""Products of halves whose operands' rows begin at no multiple of 16 bytes: of wider copies.
+"""Products on tensor cores whose rows begin at no multiple of 16 bytes: of wider copies.
 
 In: a functional graph. Out: the same graph with operands padded by zeros, where that pays.
 Vocabularies are odd (50257, 30522, 51865): two products of a backward pass read the gradient of the
 logits. cuBLAS multiplies such rows by kernels of an older kind: 1024 x 50257 x 768 and 50257 x 1024
-x 768 in bfloat16 take 625 and 613 us on an H200, of 50264 columns 113 and 97. Distances between the
-rows are not enough: the library asks for sizes as well. Must not know what becomes of the graph.
+x 768 in bfloat16 take 625 and 613 us on an H200, of 50264 columns 113 and 97; the three of 1024 x
+768 x 30522 of float32 by TF32 396 to 478, of 30524 columns 227. Distances between the rows are not
+enough: the library asks for sizes as well. Must not know what becomes of the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -18,25 +20,50 @@ from tvm_stitch.frontend.torch.layout import is_laid
 
 _aten = torch.ops.aten
 _PRODUCTS = {_aten.mm.default: 0, _aten.addmm.default: 1}  # where the operands begin
-_HALVES = (torch.float16, torch.bfloat16)
-_ALIGNED = 8  # elements of a half in 16 bytes
-# Of an H200, for the order of magnitude: multiply-adds and bytes in a microsecond.
-_MULTIPLIED_IN_US = 3.2e8
+# Of an H200, for the order of magnitude: bytes in a microsecond.
 _MOVED_IN_US = 3.5e6
 _LAUNCH_US = 2.0
-# What unaligned rows take more, in times of the aligned product: `unaligned` of
-# kernel/library_product/cost.py, less 1.
-_LOST = 2.7
 # So many times what the copies take must be won.
 _GAIN = 1.5
 
 
-def with_aligned_products(graph: fx.Graph) -> None:
-    """Pad operands of large products where it pays."""
+@dataclass(frozen=True)
+class _Kind:
+    """What is known of a dtype's products: as above, of an H200.
+
+    lost: what unaligned rows take more, in times of the aligned product: `unaligned` of
+        kernel/library_product/cost.py, less 1.
+    pads_results: whether results with odd rows are a library's; those of halves our own kernels
+        write.
+    """
+
+    bytes: int
+    multiplied_in_us: float
+    lost: float
+    pads_results: bool = False
+
+    @property
+    def aligned(self) -> int:
+        """Elements in 16 bytes."""
+        return 16 // self.bytes
+
+    def copy_us(self, elements: int) -> float:
+        """A copy by a kernel of its own."""
+        return 2 * self.bytes * elements / _MOVED_IN_US + _LAUNCH_US
+
+
+_HALF = _Kind(2, 3.2e8, 2.7)
+_ROUNDED = _Kind(4, 1.05e8, 1.0, pads_results=True)
+
+
+def with_aligned_products(graph: fx.Graph, tf32: bool = False) -> None:
+    """Pad operands of large products where it pays; those of float32 where they may be rounded."""
     padded = _Padded(graph)
+    kinds = {torch.float16: _HALF, torch.bfloat16: _HALF}
+    kinds |= {torch.float32: _ROUNDED} if tf32 else {}
     for product in list(graph.nodes):
         first = _PRODUCTS.get(product.target)
-        found = None if first is None else _extents(*product.args[first : first + 2])
+        found = None if first is None else _extents(kinds, *product.args[first : first + 2])
         if first is not None and found is not None and _pays(found):
             _replace(padded, product, first, found)
 
@@ -45,29 +72,33 @@ def with_aligned_products(graph: fx.Graph) -> None:
 class _Extents:
     """Of a product: what it is of, and by how much rows and depth are to grow."""
 
+    kind: _Kind
     rows: int
     depth: int
     columns: int
     more_rows: int
     more_depth: int
+    more_columns: int
 
     @property
     def copied(self) -> list[int]:
-        """The elements of each operand that is copied."""
+        """The elements of each operand that is copied, and of a result with a gap in each row."""
         left, right = self.rows * self.depth, self.depth * self.columns
-        if self.more_depth:
-            return [left, right]
-        return [left] if self.more_rows else []
+        found = [left] if self.more_rows or self.more_depth else []
+        found += [right] if self.more_columns or self.more_depth else []
+        return found + ([self.rows * self.columns] if self.more_columns else [])
 
 
-def _extents(left: fx.Node, right: fx.Node) -> _Extents | None:
+def _extents(kinds: Mapping[torch.dtype, _Kind], left: fx.Node, right: fx.Node) -> _Extents | None:
     """What to do about a product; None where its sizes change, or its operands have gaps.
 
-    Results whose rows would be odd are written by our own kernels, or unaligned whatever is copied.
+    Halves' results whose rows would be odd are written by our own kernels, or unaligned whatever is
+    copied.
     """
     values = [each.meta["val"] for each in (left, right)]
     sizes = [size for value in values for size in value.shape]
-    if any(value.dtype not in _HALVES for value in values):
+    kind = kinds.get(values[0].dtype)
+    if kind is None or values[1].dtype is not values[0].dtype:
         return None
     if not all(isinstance(size, int) and size > 1 for size in sizes):
         return None
@@ -76,20 +107,22 @@ def _extents(left: fx.Node, right: fx.Node) -> _Extents | None:
     if not all(one or other for one, other in zip(by_depth, by_side, strict=True)):
         return None
     (rows, depth), columns = values[0].shape, values[1].shape[1]
-    if columns % _ALIGNED:
+    if columns % kind.aligned and not kind.pads_results:
         return None
     return _Extents(
+        kind,
         rows,
         depth,
         columns,
-        more_rows=-rows % _ALIGNED if by_side[0] else 0,
-        more_depth=-depth % _ALIGNED if any(by_depth) else 0,
+        more_rows=-rows % kind.aligned if by_side[0] else 0,
+        more_depth=-depth % kind.aligned if any(by_depth) else 0,
+        more_columns=-columns % kind.aligned,
     )
 
 
 def _pays(of: _Extents) -> bool:
-    copies = sum(2 * 2 * size / _MOVED_IN_US + _LAUNCH_US for size in of.copied)
-    lost = _LOST * of.rows * of.depth * of.columns / _MULTIPLIED_IN_US
+    copies = sum(map(of.kind.copy_us, of.copied))
+    lost = of.kind.lost * of.rows * of.depth * of.columns / of.kind.multiplied_in_us
     return bool(of.copied) and lost >= _GAIN * copies
 
 
@@ -99,15 +132,25 @@ def _replace(padded: _Padded, product: fx.Node, first: int, of: _Extents) -> Non
     left, right = arguments[first : first + 2]
     with graph.inserting_before(product):
         arguments[first] = padded.matrix(left, of.more_rows, of.more_depth)
-        arguments[first + 1] = padded.matrix(right, of.more_depth, 0)
-        if of.more_rows and first and _has_rows(arguments[0]):
-            arguments[0] = padded.matrix(arguments[0], of.more_rows, 0)
+        arguments[first + 1] = padded.matrix(right, of.more_depth, of.more_columns)
+        if first:
+            more_rows = of.more_rows if _has_rows(arguments[0]) else 0
+            arguments[0] = padded.added(arguments[0], more_rows, of.more_columns)
         wide = graph.call_function(product.target, tuple(arguments), product.kwargs)
         value = product.meta["val"]
-        wide.meta = {**product.meta, "val": value.new_empty(of.rows + of.more_rows, of.columns)}
+        shape = of.rows + of.more_rows, of.columns + of.more_columns
+        wide.meta = {**product.meta, "val": value.new_empty(shape)}
         result = wide
-        if of.more_rows:
-            result = graph.call_function(_aten.slice.Tensor, (wide, 0, 0, of.rows))
+        for axis, (size, more) in enumerate(
+            ((of.rows, of.more_rows), (of.columns, of.more_columns))
+        ):
+            if more:
+                left_over = result.meta["val"].narrow(axis, 0, size)
+                result = graph.call_function(_aten.slice.Tensor, (result, axis, 0, size))
+                result.meta = {**product.meta, "val": left_over}
+        if of.more_columns:  # whoever reads it takes it for one without gaps
+            how = {"memory_format": torch.contiguous_format}
+            result = graph.call_function(_aten.clone.default, (result,), how)
             result.meta = {**product.meta, "val": value.new_empty(of.rows, of.columns)}
     product.replace_all_uses_with(result)
     graph.erase_node(product)
@@ -134,6 +177,15 @@ class _Padded:
             return self._copy(given, more_rows, more_columns)
         return self._turned(self._copy(self._turned(given), more_columns, more_rows))
 
+    def added(self, given: fx.Node, more_rows: int, more_columns: int) -> fx.Node:
+        """What is added to a product: of one column it has enough, a bias may be a vector."""
+        shape = given.meta["val"].shape
+        if not shape or shape[-1] == 1:
+            more_columns = 0
+        if len(shape) == 2:
+            return self.matrix(given, more_rows, more_columns)
+        return self._copy(given, 0, more_columns) if more_columns else given
+
     def _turned(self, given: fx.Node) -> fx.Node:
         if given.target is _aten.permute.default and list(given.args[1]) == [1, 0]:
             return given.args[0]
@@ -144,10 +196,11 @@ class _Padded:
     def _copy(self, given: fx.Node, more_rows: int, more_columns: int) -> fx.Node:
         key = given, more_rows, more_columns
         if key not in self.known:
-            margins = [0, more_columns, 0, more_rows]
+            *rows, columns = given.meta["val"].shape
+            margins = [0, more_columns, 0, more_rows] if rows else [0, more_columns]
             copy = self.graph.call_function(_aten.constant_pad_nd.default, (given, margins, 0.0))
-            rows, columns = given.meta["val"].shape
-            value = given.meta["val"].new_empty(rows + more_rows, columns + more_columns)
+            shape = [*(size + more_rows for size in rows), columns + more_columns]
+            value = given.meta["val"].new_empty(shape)
             copy.meta = {**given.meta, "val": value}
             self.known[key] = copy
         return self.known[key]

@@ -46,11 +46,13 @@ class Division:
     takes_products: biases and widths of products and convolutions are chosen for our kernels; on
         CPUs PyTorch's add biases themselves.
     smallest: operators of a part, at least.
+    tf32: products of float32 may be rounded.
     """
 
     lays_out: bool
     takes_products: bool
     smallest: int | None
+    tf32: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         if how.takes_products:
             with_biases_apart(graph.graph, support.accepts)
     if how.takes_products:
-        with_aligned_products(graph.graph)
+        with_aligned_products(graph.graph, how.tf32)
     as_vectors(graph.graph)
     by_tensor(graph.graph, accepted=support.accepts)
     with_interpolations(graph.graph)

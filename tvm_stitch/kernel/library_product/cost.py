@@ -103,7 +103,7 @@ ROUNDED = LibraryTiming(
     start_us=4.4,
     division_us=0.6,
     bandwidth_share=0.82,
-    unaligned=HALVES.unaligned,
+    unaligned=2.0,
 )
 
 

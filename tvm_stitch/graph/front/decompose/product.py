@@ -100,7 +100,7 @@ def _matrices(operand: Expr, stage: Stages) -> Iterator[View]:
                 # Whole lines of memory are read along a row, a column or the contracted dimension.
                 and set(view.memory[-1:]) <= set(matrix)
                 and _lines_begin_at_vectors(view)
-                and _has_equal_distances(view)
+                and _has_equal_distances(view, stage.rounds)
                 # A constant is transposed once, by the compiler.
                 and not isinstance(stage.definition(view.source), GenericConst)
                 and not _is_sampled(view.source, stage.definition)
@@ -144,18 +144,22 @@ def _lines_begin_at_vectors(view: View) -> bool:
     return not isinstance(extent, tirx.IntImm) or int(extent) % CHUNK == 0
 
 
-def _has_equal_distances(view: View) -> bool:
+def _has_equal_distances(view: View, rounds: bool) -> bool:
     """Whether the library, if it has the product, finds rows and columns at equal distances.
 
     Of two pieces it takes one as a batch; more, as of windows that are cut out of images, only
     kernels for halves read where they lie. TVM's for float32 took 41 us on an H200 for each of
     25088 x 96 x 96 and 1568 x 384 x 384, for which the library takes about 20. So it is with
     batches of more than two pieces, as where groups of heads share a factor: TVM's kernel took 1223
-    us for 512 products of 256 x 128 x 256, which are predicted at 335.
+    us for 512 products of 256 x 128 x 256, which are predicted at 335. By TF32 the library is so
+    much faster that all matrices of a batch have to be at equal distances: heads that lie side by
+    side are copied, 4 us for 96 x 197 x 64, of which its products take 18, and TVM's 41 to 50.
     """
     if dtype_of(view.source) in HALF or shim.unusable(CUBLASLT) is not None:
         return True
     batch = [factor for dim in view.dims[:-2] for factor in dim]
+    if rounds and len(_runs(batch, view.memory)) > 1:
+        return False
     return len(batch) <= 2 and all(len(dim) <= 2 for dim in view.dims[-2:])
 
 

@@ -110,13 +110,17 @@ class Decomposed:
 
 
 def decomposed(
-    mod: IRModule, numbers: Mapping[relax.Var, int], whole: Set[int] = frozenset()
+    mod: IRModule,
+    numbers: Mapping[relax.Var, int],
+    whole: Set[int] = frozenset(),
+    rounds: bool = False,
 ) -> Decomposed:
     """Rewrite a module whose operators have these numbers, but leave those of `whole` as they are.
 
-    What TVM refuses, or would sum in half precision (products), is rewritten all the same.
+    What TVM refuses, or would sum in half precision (products), is rewritten all the same. With
+    `rounds` products of float32 may be a library's by TF32.
     """
-    rewriter = _Rewriter(mod, numbers, whole)
+    rewriter = _Rewriter(mod, numbers, whole, rounds)
     for name, function in mod.functions_items():
         if isinstance(function, relax.Function):
             rewriter.builder_.update_func(name, rewriter.rewrite(function))
@@ -132,12 +136,14 @@ def decomposed(
 class _Rewriter(PyExprMutator):
     """Replaces calls by what their families make of them."""
 
-    def __init__(self, mod: IRModule, numbers: Mapping[relax.Var, int], whole: Set[int]):
+    def __init__(
+        self, mod: IRModule, numbers: Mapping[relax.Var, int], whole: Set[int], rounds: bool
+    ):
         super().__init__(mod)
         self.numbers: dict[relax.Var, int] = {}
         self.halves: set[int] = set()
         self.others: set[int] = set()
-        self._given, self._whole = numbers, whole
+        self._given, self._whole, self._rounds = numbers, whole, rounds
         self._number: int | None = None  # of the operator that is being rewritten
         self._origins: dict[relax.Var, str] = {}
         self._definition = partial(definition_in, self.builder_)
@@ -191,7 +197,7 @@ class _Rewriter(PyExprMutator):
         return relax.op.reshape(result, shape_of(call))
 
     def _stages(self) -> Stages:
-        return Stages(self.builder_, self._origins, self._note, self._views)
+        return Stages(self.builder_, self._origins, self._note, self._views, self._rounds)
 
     def _note(self, var: relax.Var) -> None:
         """A variable of the operator that is being rewritten."""

@@ -137,12 +137,16 @@ class Stages:
         origins: Mapping[relax.Var, str],
         note: Callable[[relax.Var], None],
         views: Callable[[Expr], Sequence[Any]],
+        rounds: bool = False,
     ):
-        """`note` is told of every variable that is bound; `views` are those that a value is."""
+        """`note` is told of every variable that is bound; `views` are those that a value is.
+
+        `rounds` says that products of float32 may be a library's by TF32.
+        """
         self._builder = builder
         self._origins = origins
         self._note = note
-        self.views = views
+        self.views, self.rounds = views, rounds
         self._casts: dict[tuple[Expr, str | None], Expr] = {}
 
     def __call__(self, operator: Stage, *operands: Expr | float, **attributes: Any) -> Expr:
