@@ -23,6 +23,12 @@ def all_reads(module: tvm.IRModule) -> dict[str, list[int]]:
     source = cuda_of(the_kernel(module))
     body = source[source.rindex('extern "C" __global__') :].partition("{")[2]
     found: dict[str, list[int]] = {}
+    predicated = re.compile(
+        r"tvm_stitch_load_vector_(\d+)_\w+\(\(&\(\w+\[.*?\]\)\), \(&\((p\d+)_ptr\["
+    )
+    for size, name in predicated.findall(body):
+        found.setdefault(name, []).append(int(size))
+    body = predicated.sub("", body)
     for kind, name in re.findall(r"(?:\*\((\w+)\*\)\()?\b(p\d+)_ptr (?=\+)", body):
         found.setdefault(name, []).append(_BYTES[kind])
     for name in re.findall(r"\b(p\d+)_ptr\[", body):
