@@ -172,13 +172,12 @@ class Access:
     def load_part(
         self, load: VectorLoad, tile: Var, step: Expr, number: Expr, part: Expr, fill: Expr | None
     ) -> None:
-        """As many lanes of a vector as are loaded at once."""
+        """As many lanes of a vector as are loaded at once; no register stays undefined."""
         buffer = load.address.buffer
         own = number * load.elements(self.mapping.vector) + part * load.size
         for access in load.accesses:
             guard, start = self.guard_of(load, access, step, part), self.start_of(load, step, part)
-            first = own + access.first
-            place = start + access.first
+            first, place = own + access.first, start + access.first
             bits = bits_of(dtype_of(buffer), fill)
             if guard is not None and bits is not None and self._is_predicated(load, access, first):
                 source = self._vector_place(buffer, place, access.width, self.writer)
@@ -186,14 +185,15 @@ class Access:
                 self.writer.call(load_if(guard, *given, access.width, dtype_of(buffer), bits))
                 continue
             copy = partial(self._load_lanes, buffer, place, tile, first)
-            if fill is None or fill is KEPT or guard is None:
+            if fill is KEPT or guard is None:
                 with self.writer.when(guard):
                     copy(access.width, self.writer)
                 continue
+            unused = tirx.const(0, dtype_of(buffer))
             with self.writer.branch(guard) as (then, otherwise):
                 copy(access.width, then)
                 with otherwise.unrolled(access.width, "lane") as lane:
-                    otherwise.store(tile, first + lane, fill)
+                    otherwise.store(tile, first + lane, unused if fill is None else fill)
 
     def _is_predicated(self, load: VectorLoad, access: VectorAccess, first: Expr) -> bool:
         """Whether it needs no branch: its place depends on no memory, and nobody writes there."""
