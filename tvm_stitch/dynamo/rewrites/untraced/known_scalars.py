@@ -38,7 +38,7 @@ def _number(given: Any, node: fx.Node, values: Values) -> Any:
     if not isinstance(given, fx.Node) or not isinstance(_traced(given), torch.Tensor):
         return given
     others = [each for each in node.all_input_nodes if each is not given]
-    if _traced(given).dim() or len(others) != 1:
+    if _traced(given).dim() or _traced(given).requires_grad or len(others) != 1:
         return given
     (other,) = map(_traced, others)
     is_wide = isinstance(other, torch.Tensor) and other.dim() and other.is_floating_point()
