@@ -45,6 +45,11 @@ def widened(value: Expr) -> Expr:
     return tvm_ffi.structural_map(value, (tirx.Cast, cast))
 
 
+def takes_half(call: ir.Call) -> bool:
+    """Whether a call takes a bfloat16 of a pair."""
+    return any(isinstance(arg, ir.StringImm) and arg.value == WIDEN for arg in call.args)
+
+
 def _of_pair(load: Expr) -> bool:
     """Whether it loads one of a thread's own bfloat16 values, of which there are pairs."""
     if not isinstance(load, ir.TensorLoad) or dtype_of(load) != BFLOAT16:
@@ -84,7 +89,7 @@ def _has_bfloat16(stmt: tirx.Stmt) -> bool:
 
 def _cast(call: ir.Call) -> Expr:
     """A call of kernel/codegen/bfloat16's helper as the cast that it stands for."""
-    if not any(isinstance(arg, ir.StringImm) and arg.value == WIDEN for arg in call.args):
+    if not takes_half(call):
         return call
     _name, address, element, *_rest = call.args
     tile = address.args[0].source

@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.codegen.bfloat16 import BFLOAT16, WIDEN
+from tvm_stitch.kernel.codegen.bfloat16 import BFLOAT16, takes_half
 from tvm_stitch.stages.guards import is_branch
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, item_bytes
 from tvm_stitch.stages.symbolic_analyzer import int64
@@ -49,9 +49,6 @@ __device__ __forceinline__ void {name}(void* into, const void* from, int exists{
                : {outputs} : "l"(from), "r"(exists){operand});
 }}
 """
-_FLOATS = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
-
-
 # Of a Select that loads TVM makes a branch, even if it loads of registers.
 _CHOOSE = "tvm_stitch_choose"
 _CHOOSE_SOURCE = f"""
@@ -92,11 +89,13 @@ def bits_of(dtype: str, fill: Expr | None) -> int | None:
     it does not load, and ptxas of CUDA 13 makes of a choice by the same predicate what it likes (an
     H200's depthwise convolutions behind a norm had other rows in place of their padding).
     """
-    if fill is None or fill is KEPT:
-        return 0 if fill is None else KEPT
-    if dtype not in _FLOATS or not isinstance(fill, tirx.FloatImm):
+    if fill is None:
+        return 0
+    if fill is KEPT:
+        return KEPT
+    if item_bytes(dtype) > 4 or not isinstance(fill, tirx.FloatImm):
         return None
-    each = np.array(fill.value).astype(_FLOATS[dtype]).tobytes()
+    each = np.array(fill.value, ml_dtypes.bfloat16 if dtype == BFLOAT16 else dtype).tobytes()
     return int.from_bytes(each * (4 // len(each)), "little")
 
 
@@ -216,7 +215,7 @@ def _is_of_registers(node: Expr) -> bool:
     costly: list[Expr] = []
 
     def call(each: Expr) -> None:
-        if not (is_branch(each) or _takes_half(each) or _is_address(each)):
+        if not (is_branch(each) or takes_half(each) or _is_address(each)):
             costly.append(each)
 
     walked(
@@ -227,11 +226,6 @@ def _is_of_registers(node: Expr) -> bool:
         (tirx.Let, costly.append),
     )
     return bool(own) and all(own) and not costly
-
-
-def _takes_half(call: Expr) -> bool:
-    """Whether a call takes a bfloat16 of a pair."""
-    return any(isinstance(each, tvm.ir.StringImm) and each.value == WIDEN for each in call.args)
 
 
 def _is_address(call: Expr) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from tvm_stitch.dynamo.rewrites.untraced.attention import traced
 from tvm_stitch.dynamo.rewrites.untraced.known_values import Values, name_of
 
 # With a number for a tensor they do the same, and in PyTorch's kernels by the same instructions.
@@ -35,19 +36,15 @@ def with_known_scalars(graph: fx.Graph) -> None:
 
 def _number(given: Any, node: fx.Node, values: Values) -> Any:
     """A number in place of what a call is given, if its result stays what it is."""
-    if not isinstance(given, fx.Node) or not isinstance(_traced(given), torch.Tensor):
+    if not isinstance(given, fx.Node) or not isinstance(traced(given), torch.Tensor):
         return given
     others = [each for each in node.all_input_nodes if each is not given]
-    if _traced(given).dim() or _traced(given).requires_grad or len(others) != 1:
+    if traced(given).dim() or traced(given).requires_grad or len(others) != 1:
         return given
-    (other,) = map(_traced, others)
+    (other,) = map(traced, others)
     is_wide = isinstance(other, torch.Tensor) and other.dim() and other.is_floating_point()
-    result = _traced(node)
+    result = traced(node)
     if not is_wide or not isinstance(result, torch.Tensor) or result.dtype is not other.dtype:
         return given
     found = values.of(given)
     return given if found is None or found.is_complex() else found.item()
-
-
-def _traced(node: fx.Node) -> Any:
-    return node.meta.get("example_value")
