@@ -21,7 +21,7 @@ from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
 from tvm_stitch.kernel.codegen.bfloat16 import BFLOAT16, takes_half
-from tvm_stitch.stages.guards import is_branch
+from tvm_stitch.stages.guards import conjuncts, is_branch
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, item_bytes
 from tvm_stitch.stages.symbolic_analyzer import int64
 from tvm_stitch.stages.visit import mapped, walked
@@ -196,17 +196,7 @@ def _of_choice(node: Expr) -> list[Expr] | None:
 
 def _at_once(condition: Expr) -> Expr:
     """A condition all of whose parts are asked, whichever of them fails."""
-    parts: list[Expr] = []
-
-    def split(node: Expr) -> None:
-        if isinstance(node, tirx.And):
-            split(node.a)
-            split(node.b)
-        else:
-            parts.append(node)
-
-    split(condition)
-    return reduce(tirx.bitwise_and, parts)
+    return reduce(tirx.bitwise_and, conjuncts(condition))
 
 
 def _is_of_registers(node: Expr) -> bool:
