@@ -21,7 +21,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.executable.link import Executable, calls_libraries, linked
 from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
-from tvm_stitch.graph.front.attention import LibraryAttention
+from tvm_stitch.graph.front.attention import FusedAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.convolution import (
     ConvolutionProducts,
@@ -36,6 +36,7 @@ from tvm_stitch.graph.front.scattered.sort_once import SortOnce
 from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums, SplitFactors
 from tvm_stitch.graph.front.undispatched import Undispatched
+from tvm_stitch.kernel.decode_attention.build import DECODE_SCHEMES, DecodeAttention
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
@@ -175,7 +176,8 @@ def _library_passes(
 ) -> list[tvm.transform.Pass]:
     """What libraries are to compute, where they are and the options let them.
 
-    Convolutions and attention by cuDNN; products of float32 by cuBLASLt as three of TF32.
+    Convolutions and attention by cuDNN, that of few queries by a kernel of ours; products of
+    float32 by cuBLASLt as three of TF32.
     """
     chosen = options or Options()
     allowed = LIBRARY in chosen.schemes and not is_off()
@@ -184,12 +186,15 @@ def _library_passes(
         if asked is not None:
             asked.append(Fallback(operator, reason))
 
+    device = device_of(target)
+    few = DecodeAttention(device) if DECODE_SCHEMES.issubset(chosen.schemes) else None
     if not allowed:
-        return []
+        off = "libraries are switched off"
+        return [FusedAttention(device, missing=off, few_queries=few)] if few else []
+    missing = unusable(CUDNN)
+    attention = FusedAttention(device, hear, missing, few)
     is_split = chosen.tf32x3_products and not unusable(CUBLASLT)
     products = [SplitFactors()] if is_split else []
-    missing = unusable(CUDNN)
-    attention = LibraryAttention(device_of(target), hear, missing)
     if missing:
         return [attention, *products]
     how = chosen.tf32_convolutions, chosen.timed_convolutions or chosen.measure

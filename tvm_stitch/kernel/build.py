@@ -10,22 +10,27 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.bounded_products import Limits
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.decode_attention.build import DECODE_ATTRIBUTE
 from tvm_stitch.kernel.implementations import IMPLEMENTATIONS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Missing
 from tvm_stitch.kernel.partition import make_programs
+from tvm_stitch.kernel.scattered.order import SORT_ATTRIBUTE
 from tvm_stitch.stages.op_pattern import is_view
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused, Stage, Var
 
 # TVM makes a view of it later, unless it is scheduled.
 VIEW = Refused("a view costs nothing")
+# Of kernels that stand in a graph before it is planned.
+_READY_MADE = (SORT_ATTRIBUTE, DECODE_ATTRIBUTE)
 
 
 def is_emitted(func: tirx.PrimFunc) -> bool:
     """Whether a PrimFunc is a kernel that comes from here, written as CUDA."""
-    return any(e.attribute in func.attrs for e in IMPLEMENTATIONS if not e.on_host)
+    emitted = (each.attribute for each in IMPLEMENTATIONS if not each.on_host)
+    return any(attribute in func.attrs for attribute in (*emitted, *_READY_MADE))
 
 
 def is_library_call(func: tirx.PrimFunc) -> bool:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from math import prod
 
 NAME = "tvm_stitch.library.attention"
 """The packed function: query, keys, values, the bias if there is one, the numbers of `encoded`, and
 the result to be written."""
+
+BYTES = 2
+"""Of an element: halves."""
 
 WORKSPACE_BYTES = 32 << 20
 """What a call may work in, more than cuDNN asks for; memory planning lets all calls share it."""
@@ -96,6 +100,16 @@ class Attention:
         rows = self.batch * self.heads * self.queries
         columns = self.batch * self.key_heads * self.keys
         return (rows + columns) * (self.depth + self.value_depth)
+
+    @property
+    def bytes(self) -> int:
+        """What must be read and written, the bias once for all that it is the same for."""
+        if self.bias is None:
+            return BYTES * self.elements
+        extents = self.batch, self.heads, self.queries, self.keys
+        strides = self.bias.batch, self.bias.head, self.bias.query, self.bias.key
+        pairs = zip(extents, strides, strict=True)
+        return BYTES * (self.elements + prod(extent for extent, stride in pairs if stride))
 
     @property
     def tensors(self) -> int:

@@ -32,15 +32,13 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     padded_rows,
 )
 from tvm_stitch.kernel.tensor_core.emit import inside, stage_value
-from tvm_stitch.kernel.tensor_core.mma import mma_m16n8k16
+from tvm_stitch.kernel.tensor_core.mma import PAIR, mma_m16n8k16, pair_of
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, dtype_of, substitute
 from tvm_stitch.stages.symbolic_analyzer import int64
 
-PAIR = "uint32"  # two halves, as tensor cores take them
 PAIRS = WIDEST // 2  # of a load
-LOW, HALF_BITS = 0xFFFF, 16
 
 
 class SkinnyPart:
@@ -286,7 +284,7 @@ class _AcrossDepth:
             lines = [start + (half * 4 + line) * pairs for line in range(4)]
             for column in range(self.width):
                 second = [
-                    _pair(weights[lines[k] + column // 2], weights[lines[k + 1] + column // 2],
+                    pair_of(weights[lines[k] + column // 2], weights[lines[k + 1] + column // 2],
                           column % 2)
                     for k in (0, 2)
                 ]  # fmt: skip
@@ -306,11 +304,3 @@ class _AcrossDepth:
                 row = part.group + each // 2 * MATRIX
                 column = (part.within * 2 + each % 2) * self.width + beside
                 part.pass_on(row, column, int64(beside * SUMS + each))
-
-
-def _pair(low: Expr, high: Expr, upper: int) -> Expr:
-    """The lower, or upper, halves of two pairs as a pair."""
-    bits = tirx.const(HALF_BITS, PAIR)
-    if upper:
-        return (low >> bits) | (high & tirx.const(LOW << HALF_BITS, PAIR))
-    return (low & tirx.const(LOW, PAIR)) | (high << bits)

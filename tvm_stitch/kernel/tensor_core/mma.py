@@ -28,6 +28,8 @@ from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 MATRIX = 8  # rows and columns of what a fragment is made of
+PAIR = "uint32"  # two halves, as tensor cores take them
+LOW, HALF_BITS = 0xFFFF, 16
 _ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
 
 
@@ -35,6 +37,14 @@ def mma_m16n8k16(dtype: str) -> Any:
     """A warp's instruction that adds products of halves to float32."""
     kind = _ELEMENT[dtype]
     return T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"]
+
+
+def pair_of(low: Expr, high: Expr, upper: int) -> Expr:
+    """The lower, or upper, halves of two pairs as a pair."""
+    bits = tirx.const(HALF_BITS, PAIR)
+    if upper:
+        return (low >> bits) | (high & tirx.const(LOW << HALF_BITS, PAIR))
+    return (low & tirx.const(LOW, PAIR)) | (high << bits)
 
 
 class MmaAccumulator:

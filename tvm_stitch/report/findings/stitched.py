@@ -17,6 +17,8 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.cost_model import kernel_model
+from tvm_stitch.kernel.decode_attention.build import DECODE_ATTRIBUTE, read_decode
+from tvm_stitch.kernel.decode_attention.cost import predicted_us as decode_us
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES, TF32, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
@@ -169,16 +171,45 @@ def _sorts(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extent
     least = sum(map(extents.bytes, buffers))
     blocks = sum(each.blocks for each in shares(sorts, device))
     updates = " and ".join(f"{each.count} updates by {each.rows} rows" for each in sorts)
-    return Kernel(
-        name=fused.kernel,
+    return replace(
+        _ready_made(fused, buffers, least, device, extents),
         ops=tuple(operator.name for operator in fused.operators),
         scheme="global",
         mapping=f"{THREADS} threads per block, {blocks} blocks that wait for each other",
+        predicted_us=sort_us(sorts, device),
+        why=f"sorts {updates} once for all kernels that add them up",
+    )
+
+
+def _of_few_queries(
+    fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents
+) -> Kernel:
+    """Attention of few queries."""
+    attention, tiles = read_decode(emitted)
+    return replace(
+        _ready_made(fused, tuple(emitted.params), attention.bytes, device, extents),
+        ops=attention.operators,
+        scheme="regional" if tiles.splits == 1 else "cluster",
+        mapping=str(tiles),
+        predicted_us=decode_us(attention, tiles, device),
+        why=f"attention of {attention}: one pass over keys and values",
+    )
+
+
+def _ready_made(
+    fused: Fused, buffers: tuple[Var, ...], least: int, device: Device, extents: Extents
+) -> Kernel:
+    """A kernel that stood in the graph before it was planned, which moves so many bytes."""
+    return Kernel(
+        name=fused.kernel,
+        ops=(),
+        scheme="",
+        mapping="",
         bytes_min=least,
         bytes_planned=least,
         floor_us=least / device.bandwidth * 1e6,
-        predicted_us=sort_us(sorts, device),
-        why=f"sorts {updates} once for all kernels that add them up",
+        predicted_us=None,
+        why="",
         launches=fused.launches,
         formula=bytes_formula(buffers),
         sizes=sizes_assumed(buffers, extents),
@@ -193,6 +224,7 @@ _ENTRIES: Map[str, Entry] = {
     SKINNY_ATTRIBUTE: _of_few_rows,
     LIBRARY_ATTRIBUTE: _by_library,
     SORT_ATTRIBUTE: _sorts,
+    DECODE_ATTRIBUTE: _of_few_queries,
 }
 
 

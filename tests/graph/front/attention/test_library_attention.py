@@ -13,7 +13,7 @@ import tvm_stitch
 from tvm_stitch.device import device_of
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.graph.back.launches import outside_calls
-from tvm_stitch.graph.front.attention import LibraryAttention, rewrite
+from tvm_stitch.graph.front.attention import FusedAttention, rewrite
 from tvm_stitch.library import locate
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NAME, NO_MASK, TOP_LEFT, decoded
 from tvm_stitch.library.numpy_attention import attend
@@ -79,7 +79,7 @@ def shapes(queries=7, keys=9, key_heads=H, batch=B):
 def asked(mod):
     """The calls of cuDNN with the names of what they read, and why there are no more."""
     heard = []
-    changed = LibraryAttention(device_of(TARGET), lambda *each: heard.append(each))(mod)
+    changed = FusedAttention(device_of(TARGET), lambda *each: heard.append(each))(mod)
     calls = [
         binding.value
         for block in changed["main"].body.blocks

@@ -1,11 +1,12 @@
-"""Attention that a library computes: products around a softmax, scores never in memory.
+"""Attention by one call: products around a softmax, scores never in memory.
 
-Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN in place of
-attention. Must not know how the library is found or called.
+Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN, or of kernels
+for few queries, in place of attention. Must not know how the library is found or called, nor what
+such a kernel does.
 """
 
 from tvm_stitch.graph.front.attention.cost import OLDEST
 from tvm_stitch.graph.front.attention.match import refused_heads
-from tvm_stitch.graph.front.attention.rewrite import LibraryAttention
+from tvm_stitch.graph.front.attention.rewrite import FusedAttention
 
-__all__ = ["OLDEST", "LibraryAttention", "refused_heads"]
+__all__ = ["OLDEST", "FusedAttention", "refused_heads"]

@@ -6,10 +6,9 @@ In: an Attention and the Device. Out: microseconds, or why it is not the library
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.library.attention import NO_MASK, Attention
+from tvm_stitch.library.attention import BYTES, NO_MASK, Attention
 from tvm_stitch.stages.stage import Refused
 
-BYTES = 2  # of a half
 OLDEST = 80  # compute capability that cuDNN has such kernels for
 
 # cuDNN 9.19 on an H200, microseconds, its memset of 0.8 included, and what the model says: 32 x 12
@@ -29,6 +28,8 @@ AT_BANDWIDTH = 0.9  # of a copy's bandwidth
 # One kernel of rows with small products holds all of it: products that threads sum up.
 ALONE_US = 3.0
 MOST_ALONE = 32 * 32 * 32  # multiplications of a head
+# Of one query they are reductions, which have a kernel each where they are long.
+MOST_OF_FEW = 64 * 64
 
 
 def refused_as_slower(attention: Attention, device: Device) -> Refused | None:
@@ -50,7 +51,7 @@ def library_us(attention: Attention, device: Device) -> float:
     if a.mask != NO_MASK and a.queries > QUERIES:
         operations /= 2
     seconds = operations / (RATE * device.multiprocessors)
-    memory = BYTES * (a.elements + _bias_elements(a)) / device.bandwidth
+    memory = a.bytes / device.bandwidth
     return START_US + max(seconds, memory) * 1e6
 
 
@@ -58,21 +59,16 @@ def own_us(attention: Attention, device: Device) -> float:
     """Scores to memory, weights to memory, and both read; small attention is one kernel."""
     a = attention
     scores = a.batch * a.heads * a.queries * a.keys
-    if a.queries * a.keys * max(a.depth, a.value_depth) <= MOST_ALONE:
+    if is_small(a, MOST_ALONE if a.queries > 1 else MOST_OF_FEW):
         return ALONE_US + BYTES * a.elements / device.bandwidth * 1e6
-    moved = BYTES * (a.elements + _bias_elements(a) + PASSES * scores / AT_BANDWIDTH)
+    moved = a.bytes + BYTES * PASSES * scores / AT_BANDWIDTH
     return LAUNCHES * LAUNCH_US + moved / device.bandwidth * 1e6
 
 
-def _bias_elements(a: Attention) -> int:
-    if a.bias is None:
-        return 0
-    extents = a.batch, a.heads, a.queries, a.keys
-    strides = a.bias.batch, a.bias.head, a.bias.query, a.bias.key
-    count = 1
-    for extent, stride in zip(extents, strides, strict=True):
-        count *= extent if stride else 1
-    return count
+def is_small(attention: Attention, most: int = MOST_OF_FEW) -> bool:
+    """Whether a head has so few multiplications that it goes with what is around it."""
+    a = attention
+    return a.queries * a.keys * max(a.depth, a.value_depth) <= most
 
 
 def _rounded(extent: int, tile: int) -> int:

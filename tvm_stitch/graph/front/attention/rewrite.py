@@ -1,57 +1,70 @@
-"""The pass: attention becomes calls of the library, its heads read and written where they lie.
+"""The pass: attention becomes calls of the library, or of a kernel for few queries.
 
-In: a Relax module before decomposition, and what attention costs either way. Out: the module with
-calls of destination-passing packed functions, and for all other attention why it is none.
+In: a Relax module before decomposition, who makes such kernels, and what attention costs by each
+way. Out: the module with calls of destination-passing packed functions and of TIR, heads read and
+written where they lie, and for all other attention why it is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
+from tvm.ir import Expr
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.front.attention.bindings import Bindings
-from tvm_stitch.graph.front.attention.cost import refused_as_slower
+from tvm_stitch.graph.front.attention.cost import is_small, own_us, refused_as_slower
 from tvm_stitch.graph.front.attention.match import WHOLE, Found, attention_at, whole_attention
 from tvm_stitch.graph.front.dataflow import as_variable, in_blocks, library_call, operators_of
-from tvm_stitch.graph.front.decompose.stages import dtype_of
-from tvm_stitch.library.attention import NAME, WORKSPACE_BYTES
-from tvm_stitch.stages.stage import Refused
+from tvm_stitch.graph.front.decompose.stages import dtype_of, numbers_of
+from tvm_stitch.library.attention import NAME, WORKSPACE_BYTES, Attention
+from tvm_stitch.stages.stage import Refused, Var
 
 OPERATOR = "attention"
+_OPAQUE = 8
 Heard = Callable[[str, str], None]
 """Receives what is not the library's, and the reason."""
 
 
-def LibraryAttention(
-    device: Device, heard: Heard | None = None, missing: str | None = None
-) -> tvm.transform.Pass:
-    """Let cuDNN compute the attention that it takes and computes sooner.
+class FewQueries(Protocol):
+    """Who makes kernels for attention of few queries, as where a model decodes."""
 
-    Where it is `missing`, the text says why, and modules stay as they are.
+    def us(self, attention: Attention) -> float | Refused:
+        """What the kernel takes, or why there is none."""
+
+    def kernel(self, attention: Attention, params: Sequence[Var]) -> tirx.PrimFunc | Refused:
+        """The kernel of query, key, value, perhaps a bias, and the result."""
+
+
+def FusedAttention(
+    device: Device,
+    heard: Heard | None = None,
+    missing: str | None = None,
+    few_queries: FewQueries | None = None,
+) -> tvm.transform.Pass:
+    """Let cuDNN, or a kernel for few queries, compute attention where that is sooner.
+
+    Where cuDNN is `missing`, the text says why.
     """
     tell = heard or (lambda _operator, _reason: None)
 
-    @tvm.transform.module_pass(opt_level=0, name="LibraryAttention")
-    def library_attention(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
+    @tvm.transform.module_pass(opt_level=0, name="FusedAttention")
+    def fused_attention(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
         if not _may_attend(operators_of(mod.functions.values())):
             return mod
-        found: list[Found] = []
+        choice = _Choice(device, tell, missing, few_queries)
+        changed = in_blocks(relax.transform.Normalize()(mod), choice.rewritten)
+        if not choice.changes:
+            return mod
+        for var, kernel in choice.kernels.get().functions.items():
+            changed.update_func(var, kernel)
+        return relax.transform.Normalize()(changed)
 
-        def change(block: relax.DataflowBlock) -> relax.DataflowBlock:
-            chosen = _chosen(Bindings(block), device, tell)
-            found.extend(chosen)
-            return _rewritten(block, chosen)
-
-        changed = in_blocks(relax.transform.Normalize()(mod), change)
-        if missing is not None:
-            for _ in found:
-                tell(OPERATOR, missing)
-        return relax.transform.Normalize()(changed) if found and missing is None else mod
-
-    return library_attention
+    return fused_attention
 
 
 def _may_attend(operators: Set[str]) -> bool:
@@ -60,42 +73,72 @@ def _may_attend(operators: Set[str]) -> bool:
     return is_written_out or not operators.isdisjoint(WHOLE)
 
 
-def _chosen(bindings: Bindings, device: Device, tell: Heard) -> list[Found]:
-    """What a library computes of a block."""
-    chosen: list[Found] = []
-    for binding in bindings.ordered:
-        found = whole_attention(binding, bindings) or attention_at(binding, bindings)
-        if isinstance(found, Found):
-            found = refused_as_slower(found.attention, device) or found
-        if isinstance(found, Refused):
-            tell(OPERATOR, found.reason)
-        elif found is not None:
-            chosen.append(found)
-    return chosen
+@dataclass(eq=False)
+class _Choice:
+    """Who computes the attention of a module, and the kernels made for it."""
+
+    device: Device
+    tell: Heard
+    missing: str | None
+    few_queries: FewQueries | None
+    kernels: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
+    changes: bool = False
+
+    def rewritten(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+        """The block with a call in place of the last operator of each attention."""
+        bindings = Bindings(block)
+        ends: dict[relax.Var, list[relax.VarBinding]] = {}
+        members: set[relax.Var] = set()
+        for binding in bindings.ordered:
+            found = whole_attention(binding, bindings) or attention_at(binding, bindings)
+            called = self._called(found) if isinstance(found, Found) else found
+            if isinstance(called, Refused):
+                self.tell(OPERATOR, called.reason)
+            elif called is not None:
+                assert isinstance(found, Found)
+                ends[found.result] = called
+                members |= found.members
+        self.changes |= bool(ends)
+        others = [each for each in block.bindings if each.var not in members]
+        return relax.DataflowBlock([b for each in others for b in ends.get(each.var, [each])])
+
+    def _called(self, found: Found) -> list[relax.VarBinding] | Refused:
+        """The bindings that compute it, or why it stays as it is."""
+        operands, bindings = _operands(found)
+        kernel = self._kernel(found, operands)
+        if kernel is not None:
+            # Nothing is fused with what is scheduled.
+            var = self.kernels.add_func(kernel.with_attr("op_pattern", _OPAQUE), OPERATOR)
+            call = relax.op.call_tir(var, operands, [found.result.ty])
+            return [*bindings, relax.VarBinding(found.result, call)]
+        slower = refused_as_slower(found.attention, self.device)
+        if slower is not None or self.missing:
+            return slower or Refused(self.missing or "")
+        numbers = found.attention.encoded()
+        return [*bindings, *library_call(found.result, NAME, operands, numbers, WORKSPACE_BYTES)]
+
+    def _kernel(self, found: Found, operands: Sequence[Expr]) -> tirx.PrimFunc | None:
+        """The kernel for few queries, where these are few and others are slower."""
+        if self.few_queries is None or is_small(found.attention):
+            return None
+        us = self.few_queries.us(found.attention)
+        if isinstance(us, Refused) or own_us(found.attention, self.device) <= us:
+            return None
+        tensors = dict(zip(("query", "key", "value", "bias"), operands, strict=False))
+        params = [
+            tirx.decl_buffer(numbers_of(each), dtype_of(each), name)
+            for name, each in (*tensors.items(), ("output", found.result))
+        ]
+        kernel = self.few_queries.kernel(found.attention, params)
+        return None if isinstance(kernel, Refused) else kernel
 
 
-def _rewritten(block: relax.DataflowBlock, chosen: list[Found]) -> relax.DataflowBlock:
-    """The block with a call in place of the last operator of each attention."""
-    ends = {found.result: found for found in chosen}
-    members = {var for found in chosen for var in found.members}
-    bindings: list[relax.Binding] = []
-    for binding in block.bindings:
-        if binding.var in ends:
-            bindings += _called(ends[binding.var])
-        elif binding.var not in members:
-            bindings.append(binding)
-    return relax.DataflowBlock(bindings)
-
-
-def _called(found: Found) -> list[relax.VarBinding]:
-    """The call, behind the bias that a condition is for it."""
-    operands, bindings = list(found.operands), []
-    if found.is_chosen:
-        condition = operands.pop()
-        dtype = dtype_of(found.result)
-        zero, none = relax.const(0.0, dtype), relax.const(float("-inf"), dtype)
-        bias = as_variable("bias", relax.op.where(condition, zero, none))
-        bindings.append(bias)
-        operands.append(bias.var)
-    numbers = found.attention.encoded()
-    return [*bindings, *library_call(found.result, NAME, operands, numbers, WORKSPACE_BYTES)]
+def _operands(found: Found) -> tuple[list[Expr], list[relax.VarBinding]]:
+    """What is read, a condition as the bias that it is; and the bindings of that."""
+    if not found.is_chosen:
+        return list(found.operands), []
+    *operands, condition = found.operands
+    dtype = dtype_of(found.result)
+    zero, none = relax.const(0.0, dtype), relax.const(float("-inf"), dtype)
+    bias = as_variable("bias", relax.op.where(condition, zero, none))
+    return [*operands, bias.var], [bias]

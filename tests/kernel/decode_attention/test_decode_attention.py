@@ -1,0 +1,180 @@
+"""Attention of few queries, as where a model decodes: kernels against NumPy, and their choice."""
+
+import math
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from check import A100, H200
+from tvm import tirx
+
+import tvm_stitch
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.decode_attention.build import (
+    DECODE_ATTRIBUTE,
+    DecodeAttention,
+    emit_decode,
+    read_decode,
+)
+from tvm_stitch.kernel.decode_attention.tiles import DecodeTiles, choose_tiles, why_not
+from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention, Bias, Place
+from tvm_stitch.library.numpy_attention import attend
+
+DEVICE = device_of(H200)
+CLOSE = {"float16": 2e-3, "bfloat16": 2e-2}
+
+
+def attention(
+    heads, key_heads, queries, keys, depth, value_depth=None, batch=1, mask=NO_MASK, bias=None
+) -> Attention:
+    """Tensors as (batch, heads, rows, depth), the result as (batch, rows, heads, depth)."""
+    value_depth = value_depth or depth
+    return Attention(
+        mask, 1 / math.sqrt(depth), batch, heads, key_heads, queries, keys, depth, value_depth,
+        Place(0, heads * queries * depth, queries * depth, depth),
+        Place(0, key_heads * keys * depth, keys * depth, depth),
+        Place(0, key_heads * keys * value_depth, keys * value_depth, value_depth),
+        Place(0, heads * queries * value_depth, value_depth, heads * value_depth),
+        bias,
+    )  # fmt: skip
+
+
+def arrays_of(a: Attention, dtype: str, seed: int = 0) -> list[np.ndarray]:
+    """Query, keys, values, perhaps the bias, and room for the result."""
+    rng = np.random.default_rng(seed)
+    shapes = [
+        (a.batch, a.heads, a.queries, a.depth),
+        (a.batch, a.key_heads, a.keys, a.depth),
+        (a.batch, a.key_heads, a.keys, a.value_depth),
+        *([(a.queries, a.keys)] if a.bias else []),
+    ]
+    made = [rng.standard_normal(shape).astype(kind(dtype)) for shape in shapes]
+    return [*made, np.zeros((a.batch, a.queries, a.heads, a.value_depth), kind(dtype))]
+
+
+def kind(dtype: str) -> np.dtype:
+    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def params_of(arrays, dtype: str):
+    names = ("query", "key", "value", "bias")[: len(arrays) - 1]
+    return [
+        tirx.decl_buffer(array.shape, dtype, name)
+        for array, name in zip(arrays, (*names, "output"), strict=True)
+    ]
+
+
+def right(
+    a: Attention, dtype="float16", tiles: DecodeTiles | None = None, arrays=None, unseen=np.nan
+) -> None:
+    """The kernel is right in shuffled orders of threads, and without hazards."""
+    arrays = arrays or arrays_of(a, dtype)
+    params = params_of(arrays, dtype)
+    if tiles is None:
+        kernel = DecodeAttention(DEVICE).kernel(a, params)
+        assert isinstance(kernel, tirx.PrimFunc), kernel
+    else:
+        kernel = emit_decode(a, params, tiles)
+    expected = arrays[-1].astype("float64")
+    attend(a, [array.astype("float64") for array in arrays[:-1]], expected)
+    expected[np.isnan(expected)] = unseen
+    for seed in (1, 2):
+        given = [array.view(np.uint16) if dtype == "bfloat16" else array for array in arrays]
+        run = tvm_stitch.simt.Function(kernel, H200, check=True)(given, seed=seed)
+        assert not run.hazards, run.hazards
+        found = arrays[-1].astype("float64")
+        np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE[dtype])
+
+
+@pytest.mark.parametrize("keys", (1, 7, 31, 33, 64, 200))
+def test_one_query(keys):
+    right(attention(2, 2, 1, keys, 64))
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (4, 1, 1, 100, 128),  # grouped queries
+        (8, 1, 1, 513, 64),
+        (12, 1, 1, 40, 32),  # more rows than a matrix has
+        (16, 1, 1, 129, 128),
+        (3, 3, 5, 33, 64),  # several queries
+        (4, 2, 4, 77, 96),
+        (6, 2, 3, 70, 80),
+    ],
+)
+def test_queries_that_share_keys(sizes, dtype):
+    right(attention(*sizes), dtype)
+
+
+@pytest.mark.parametrize("depths", [(8, 16), (40, 48), (72, 64), (128, 32), (192, 128)])
+def test_depths(depths):
+    depth, value_depth = depths
+    right(attention(2, 1, 1, 50, depth, value_depth))
+
+
+@pytest.mark.parametrize("mask", (TOP_LEFT, BOTTOM_RIGHT))
+def test_masks(mask):
+    right(attention(4, 2, 3, 37, 32, mask=mask))
+
+
+def test_biases_for_all_heads_and_rows_that_see_no_key():
+    a = attention(4, 2, 2, 45, 32, bias=Bias(0, 0, 0, 45, 1))
+    arrays = arrays_of(a, "float16")
+    arrays[3][0, 17:] = -np.inf
+    arrays[3][1] = -np.inf
+    right(a, arrays=arrays, unseen=0)  # as PyTorch has it
+
+
+def test_the_least_number_is_no_infinity():
+    """Masks of models are often of the least number there is: rows of nothing else are means."""
+    a = attention(2, 2, 1, 40, 32, bias=Bias(0, 0, 0, 40, 1))
+    arrays = arrays_of(a, "bfloat16")
+    arrays[3][...] = ml_dtypes.finfo("bfloat16").min
+    right(a, "bfloat16", arrays=arrays)
+
+
+@pytest.mark.parametrize("ahead", (False, True))
+@pytest.mark.parametrize("splits, warps", [(1, 1), (1, 4), (2, 2), (4, 1), (8, 2)])
+def test_every_tile(splits, warps, ahead):
+    """Warps of one turn, of several, and of none that has a key."""
+    for keys in (9, 300):
+        right(attention(4, 1, 1, keys, 64, batch=2), tiles=DecodeTiles(splits, warps, ahead))
+
+
+def test_large_scores_and_what_is_no_number():
+    a = attention(1, 1, 1, 70, 32)
+    arrays = arrays_of(a, "float16")
+    arrays[0] *= np.float16(300)
+    right(a, arrays=arrays)
+    arrays[1][0, 0, 60] = np.nan
+    right(a, arrays=arrays)
+
+
+def test_what_is_not_taken():
+    for sizes, reason in (
+        ((32, 1, 1, 64, 64), "32 queries of a head"),
+        ((2, 2, 1, 64, 12), "heads of 12"),
+        ((2, 2, 1, 64, 256), "too deep"),
+    ):
+        assert reason in why_not(attention(*sizes), DEVICE).reason
+    assert "clusters" in why_not(attention(2, 2, 1, 64, 64), device_of(A100)).reason
+
+
+def test_a_kernel_says_what_it_computes():
+    a = attention(8, 2, 1, 512, 64, batch=3, mask=BOTTOM_RIGHT)
+    kernel = DecodeAttention(DEVICE).kernel(a, params_of(arrays_of(a, "float16"), "float16"))
+    assert read_decode(kernel) == (replace(a, scale=np.float32(a.scale)), choose_tiles(a, DEVICE))
+    assert DECODE_ATTRIBUTE in kernel.attrs
+
+
+@pytest.mark.parametrize(
+    "batch, key_heads, keys, splits, warps",
+    [(1, 8, 512, 16, 2), (1, 8, 32768, 16, 8), (64, 8, 512, 1, 8), (1, 2, 16, 1, 1)],
+)
+def test_blocks_for_most_multiprocessors(batch, key_heads, keys, splits, warps):
+    found = choose_tiles(attention(key_heads * 4, key_heads, 1, keys, 128, batch=batch), DEVICE)
+    assert (found.splits, found.warps) == (splits, warps)

@@ -1,0 +1,263 @@
+"""A warp's pass over keys and values in attention of few queries, the scores in registers.
+
+In: a Part. Out: Found, what the warp holds behind its last key. Decides nothing.
+
+Queries that share a head of keys are the rows of an instruction of tensor cores. Keys and values go
+from memory straight to the registers that these take them from, 16 bytes a lane: which elements of
+the depth an instruction multiplies is free, as long as both factors agree, and which columns of the
+values a lane has, too. A warp's scores are its weights for the second product where they are, as in
+FlashAttention; what warps and the blocks of a cluster found is rescaled to the largest score of all
+(split keys, as in FlashDecoding). A row that sees no key is 0, as PyTorch has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.codegen.tir_builder import all_of
+from tvm_stitch.kernel.decode_attention.part import LANES, NOTHING, Part, power, real, reference
+from tvm_stitch.kernel.decode_attention.tiles import (
+    CHUNK,
+    FRAGMENT,
+    LOADED,
+    MATRIX,
+    PAIRS,
+    SUMS,
+    chunks_of,
+    fragments_of,
+)
+from tvm_stitch.kernel.tensor_core.mma import PAIR, mma_m16n8k16, pair_of
+from tvm_stitch.kernel.tensor_core.round_pair import round_pair
+from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, Place
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Var, buffer_size
+from tvm_stitch.stages.symbolic_analyzer import int64
+
+LINES = 4  # of the values, of which a lane has a part
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a warp holds: of each row its largest score, the sum of powers and the totals."""
+
+    largest: Var
+    sums: Var
+    totals: Var
+
+
+class Attend:
+    """The pass on its way into TIR."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.writer, self.attention = part, part.writer, part.attention
+        self.heights, self.width, self.chunks = part.heights, part.width, chunks_of(part.attention)
+
+    def emit(self) -> Found:
+        """Write the whole pass."""
+        self._begin()
+        self._go_through()
+        return Found(self.largest, self.sums, self.totals)
+
+    def _begin(self) -> None:
+        """Queries in registers, and rows that have seen no key."""
+        own, allocate = fragments_of(self.attention), self.writer.allocate
+        self.queries = allocate("queries", own.queries, PAIR)
+        self.totals = allocate("totals", own.sums, ACCUMULATED)
+        self.largest = allocate("largest", self.heights, ACCUMULATED)
+        self.sums = allocate("sums", self.heights, ACCUMULATED)
+        with self.writer.unrolled(own.sums, "number") as number:
+            self.writer.store(self.totals, number, real(0.0))
+        for height in range(self.heights):
+            self.writer.store(self.largest, int64(height), real(NOTHING))
+            self.writer.store(self.sums, int64(height), real(0.0))
+            row = tirx.min(self.part.group + height * MATRIX, int64(self.part.rows - 1))
+            start = self.part.row_of(self.attention.query, row)
+            for chunk in range(self.chunks):
+                at = int64((chunk * self.heights + height) * PAIRS)
+                self._load_depth(self.queries, at, "query", start, chunk)
+
+    def _load_depth(self, to: Var, at: Expr, name: str, start: Expr, chunk: int) -> None:
+        """The lane's eight neighbours of a chunk of a row; zeros beyond its end."""
+        depth = self.part.within * LOADED + chunk * CHUNK
+        is_whole = (chunk + 1) * CHUNK <= self.attention.depth
+        exists = None if is_whole else depth < self.attention.depth
+        if exists is not None:
+            with self.writer.unrolled(PAIRS, "pair") as pair:
+                self.writer.store(to, at + pair, tirx.const(0, PAIR))
+        with self.writer.when(exists):
+            self._load(to, at, name, start + depth, PAIRS)
+
+    def _load(self, to: Var, at: Expr, name: str, start: Expr, pairs: int) -> None:
+        """Neighbours of a tensor as pairs of halves."""
+        view = self.part.views[name]
+        source = self.writer.view(view, tirx.floordiv(buffer_size(view), 2), dtype=PAIR)
+        place = tirx.floordiv(start, 2)
+        with self.writer.vectorized(pairs, "pair") as pair:
+            self.writer.store(to, at + pair, source[place + pair])
+
+    # Keys and values
+
+    def _go_through(self) -> None:
+        """Turn by turn; if there is time ahead, the next one's loads are on their way."""
+        tiles, writer = self.part.tiles, self.writer
+        turns = -(-self.attention.keys // tiles.keys)
+        first = writer.value("first", (self.part.warp * tiles.splits + self.part.rank) * FRAGMENT)
+        loaded = self._allocate("loaded")
+        if not tiles.ahead:
+            with writer.rolled(turns, "turn") as turn:
+                self._load_turn(loaded, first + turn * tiles.keys)
+                self._multiply(loaded, first + turn * tiles.keys, turns > 1)
+            return
+        following = self._allocate("following")
+        self._load_turn(loaded, first)
+        with writer.rolled(turns - 1, "turn") as turn:
+            self._load_turn(following, first + (turn + 1) * tiles.keys)
+            self._multiply(loaded, first + turn * tiles.keys, True)
+            for to, source in zip(loaded, following, strict=True):
+                with writer.unrolled(int(buffer_size(to)), "pair") as pair:
+                    writer.store(to, pair, source[pair])
+        self._multiply(loaded, first + (turns - 1) * tiles.keys, turns > 1)
+
+    def _allocate(self, name: str) -> tuple[Var, Var]:
+        own = fragments_of(self.attention)
+        return (
+            self.writer.allocate(f"{name}_keys", own.keys, PAIR),
+            self.writer.allocate(f"{name}_values", own.values, PAIR),
+        )
+
+    def _load_turn(self, to: tuple[Var, Var], first: Expr) -> None:
+        """A warp's keys and values; of those beyond the last, that one's."""
+        keys, values = to
+        for tile in range(FRAGMENT // MATRIX):
+            start = self._start_of(self.attention.key, first + self.part.group + tile * MATRIX)
+            for chunk in range(self.chunks):
+                at = int64((tile * self.chunks + chunk) * PAIRS)
+                self._load_depth(keys, at, "key", start, chunk)
+        pairs = gcd(self.width, LOADED) // 2
+        for line in range(LINES):
+            key = first + self.part.within * 2 + (line // 2 * MATRIX + line % 2)
+            start = self._start_of(self.attention.value, key) + self.part.group * self.width
+            for part in range(self.width // 2 // pairs):
+                at = line * (self.width // 2) + part * pairs
+                self._load(values, int64(at), "value", start + part * 2 * pairs, pairs)
+
+    def _start_of(self, place: Place, key: Expr) -> Expr:
+        """Where a key's row begins."""
+        last = int64(self.attention.keys - 1)
+        key = self.writer.value("key", tirx.min(key, last) if self._has_rest else key)
+        head = self.part.batch * place.batch + self.part.key_head * place.head
+        return place.start + head + key * place.row
+
+    @property
+    def _has_rest(self) -> bool:
+        """Whether the last turn is of fewer keys than warps have room for."""
+        return bool(self.attention.keys % self.part.tiles.keys)
+
+    def _multiply(self, loaded: tuple[Var, Var], first: Expr, are_several: bool) -> None:
+        """A turn: scores, the largest so far, weights, and values by them added to the totals."""
+        keys, values = loaded
+        scores = self._scores(keys, first)
+        for height in range(self.heights):
+            self._weigh(scores, height, are_several)
+        weights = self.writer.allocate("weights", 2 * SUMS, self.part.dtype)
+        pairs = self.writer.view(weights, int64(SUMS), dtype=PAIR)
+        for number in range(SUMS):
+            tile, height = number // 2, number % 2
+            if height < self.heights:
+                low = int64(tile * SUMS + height * 2)
+                at = self.writer.view(weights, int64(2), 2 * number)
+                round_pair(self.writer, scores[low], scores[low + 1], at)
+        factor = [pairs[int64(n)] if n % 2 < self.heights else _none() for n in range(SUMS)]
+        lines = self.width // 2
+        for column in range(self.width):
+            beside = [
+                pair_of(values[int64(tile * 2 * lines + column // 2)],
+                        values[int64((tile * 2 + 1) * lines + column // 2)], column % 2)
+                for tile in range(2)
+            ]  # fmt: skip
+            self._instruction(self.totals, column * SUMS, factor, beside)
+
+    def _instruction(self, to: Var, at: int, first: Sequence[Expr], second: Sequence[Expr]) -> None:
+        """An instruction of tensor cores, which adds to four sums."""
+        sums = [to[int64(at + number)] for number in range(SUMS)]
+        self.writer.call(mma_m16n8k16(self.part.dtype)(*sums, *first, *second, *sums))
+
+    def _scores(self, keys: Var, first: Expr) -> Var:
+        """The products of queries and a turn's keys, scaled, with their bias, minus infinity where
+        a key is not seen; of each eight keys four of a lane."""
+        tiles = FRAGMENT // MATRIX
+        scores = self.writer.allocate("scores", tiles * SUMS, ACCUMULATED)
+        with self.writer.unrolled(tiles * SUMS, "number") as number:
+            self.writer.store(scores, number, real(0.0))
+        for tile in range(tiles):
+            for chunk in range(self.chunks):
+                for half in range(0, PAIRS, 2):
+                    query = [
+                        self.queries[int64((chunk * self.heights + height) * PAIRS + half + k)]
+                        if height < self.heights
+                        else _none()
+                        for k in range(2)
+                        for height in range(2)
+                    ]
+                    at = (tile * self.chunks + chunk) * PAIRS + half
+                    self._instruction(
+                        scores, tile * SUMS, query, [keys[int64(at + k)] for k in range(2)]
+                    )
+        for number in range(tiles * SUMS):
+            height = number % SUMS // 2
+            if height < self.heights:
+                row = self.part.group + height * MATRIX
+                key = first + self.part.within * 2 + (number // SUMS * MATRIX + number % 2)
+                value = scores[int64(number)] * real(self.attention.scale)
+                self.writer.store(scores, int64(number), self._seen(value, row, key))
+        return scores
+
+    def _seen(self, score: Expr, row: Expr, key: Expr) -> Expr:
+        """A score with its bias; minus infinity where the query does not see the key."""
+        a, bias = self.attention, self.attention.bias
+        head, query = self.part.of_head(tirx.min(row, int64(self.part.rows - 1)))
+        if bias is not None:
+            last = tirx.min(key, int64(a.keys - 1))
+            place = bias.start + self.part.batch * bias.batch + head * bias.head
+            place = place + query * bias.query + last * bias.key
+            score = score + self.part.views["bias"][place].astype(ACCUMULATED)
+        limit = None
+        if a.mask != NO_MASK:
+            limit = key <= query + (a.keys - a.queries if a.mask == BOTTOM_RIGHT else 0)
+        seen = all_of(limit, key < a.keys if self._has_rest else None)
+        return score if seen is None else tirx.Select(seen, score, real(NOTHING))
+
+    def _weigh(self, scores: Var, height: int, are_several: bool) -> None:
+        """Scores of rows as powers of their distance to the largest so far, which the sums that
+        there are already are rescaled to."""
+        writer, at = self.writer, int64(height)
+        own = [
+            int64(tile * SUMS + height * 2 + beside)
+            for tile in range(FRAGMENT // MATRIX)
+            for beside in range(2)
+        ]
+        most = self.largest[at]
+        for number in own:
+            most = tirx.max(most, scores[number])
+        most = writer.value("most", T.cuda.warp_reduce(most, "max", LANES))
+        below = writer.value("below", reference(most))
+        if are_several:
+            factor = writer.value("factor", power(self.largest[at] - below))
+            writer.store(self.sums, at, self.sums[at] * factor)
+            with writer.unrolled(self.width, "column") as column:
+                for beside in range(2):
+                    total = column * SUMS + (height * 2 + beside)
+                    writer.store(self.totals, total, self.totals[total] * factor)
+        writer.store(self.largest, at, most)
+        for number in own:
+            writer.store(scores, number, power(scores[number] - below))
+            writer.store(self.sums, at, self.sums[at] + scores[number])
+
+
+def _none() -> Expr:
+    return tirx.const(0, PAIR)

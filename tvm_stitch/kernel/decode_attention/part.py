@@ -1,0 +1,75 @@
+"""The place of a block and its threads in attention of few queries.
+
+In: an Attention, its tiles, flat views of the parameters, block and thread. Writes into a Writer
+where rows and heads are; also what is asked of scores everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import e, log2
+
+from tvm import tirx
+
+from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
+from tvm_stitch.kernel.decode_attention.tiles import DecodeTiles, heights_of, rows_of, width_of
+from tvm_stitch.kernel.ir.mapping import WARP
+from tvm_stitch.library.attention import Attention, Place
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Var, dtype_of
+
+LANES = 4  # that hold a row of an instruction's results: two neighbours each
+NOTHING = float("-inf")
+
+
+class Part:
+    """A head of keys on its way into TIR, as a block computes its share of it."""
+
+    def __init__(
+        self,
+        attention: Attention,
+        tiles: DecodeTiles,
+        views: Mapping[str, Var],
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+    ) -> None:
+        """`views`: flat, of "query", "key", "value", perhaps "bias", and of "output"."""
+        self.attention, self.tiles, self.views, self.writer = attention, tiles, views, writer
+        self.thread = thread
+        self.rows, self.heights = rows_of(attention), heights_of(attention)
+        self.width = width_of(attention)
+        self.dtype = dtype_of(views["query"])
+        head, rank = divided(block, tiles.splits)
+        batch, key_head = divided(head, attention.key_heads)
+        self.rank = writer.value("rank", rank)
+        self.batch = writer.value("batch", batch)
+        self.key_head = writer.value("key_head", key_head)
+        self.warp = writer.value("warp", tirx.floordiv(thread, WARP))
+        group, within = divided(tirx.floormod(thread, WARP), LANES)
+        self.group, self.within = writer.value("group", group), writer.value("within", within)
+
+    def row_of(self, place: Place, row: Expr) -> Expr:
+        """Where a row of queries, or of results, begins."""
+        head, query = self.of_head(row)
+        return place.start + self.batch * place.batch + head * place.head + query * place.row
+
+    def of_head(self, row: Expr) -> tuple[Expr, Expr]:
+        """A row's head of queries, and its query."""
+        of_head, query = divided(row, self.attention.queries)
+        return self.key_head * (self.attention.heads // self.attention.key_heads) + of_head, query
+
+
+def real(value: float) -> Expr:
+    """A number as scores and sums are."""
+    return tirx.const(value, ACCUMULATED)
+
+
+def reference(most: Expr) -> Expr:
+    """What powers are measured from: the largest score, or 0 where no key is seen."""
+    return tirx.Select(most == real(NOTHING), real(0.0), most)
+
+
+def power(distance: Expr) -> Expr:
+    """e to the power of a score's distance from its reference."""
+    return tirx.exp2(distance * real(log2(e)))
