@@ -19,6 +19,7 @@ from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable.link import Executable, calls_libraries, linked
+from tvm_stitch.graph.back.dependent_launch import DependentLaunch
 from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
 from tvm_stitch.graph.front.attention import FusedAttention
@@ -126,7 +127,7 @@ def stitch_passes(
         transform.StitchSchedule(target, database, options, reasons),
         *dump.schedules(reasons),
         *([schedules] if default_schedules else []),
-        *dump.kernels(target),
+        *dump.kernels(target, launch_passes(target, options)),
     ]
 
 
@@ -210,6 +211,14 @@ def _fusing_passes() -> list[tvm.transform.Pass]:
     ]
 
 
+def launch_passes(
+    target: tvm.target.Target, options: Options | None = None
+) -> list[tvm.transform.Pass]:
+    """What makes scheduled kernels as they are launched; put it behind TVM's dataflow passes."""
+    settings = options or Options()
+    return [DependentLaunch(device_of(target))] if settings.dependent_launch else []
+
+
 def finishing_passes(
     finalize: Sequence[tvm.transform.Pass],
     lowered: Sequence[tvm.transform.Pass] = (),
@@ -247,6 +256,7 @@ def pipeline(
             *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
+            *launch_passes(cuda, options),
             *finishing_passes(cuda_pipeline.finalize_passes(cuda), lowered, planned),
         ]
         with cuda, few_collections(), graphs_context(options):

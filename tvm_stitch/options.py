@@ -24,6 +24,7 @@ _FLAGS = (
     "timed_products",
     "measure",
     "cuda_graph",
+    "dependent_launch",
 )
 # Of each number: what it must be, and the least.
 _NUMBERS: dict[str, tuple[Any, int]] = {
@@ -83,6 +84,10 @@ class Options:
         TVM's RewriteCUDAGraph). This holds for launches whose arguments lie in memory that the
         module allocates, or are weights: parameters after the first `num_input`, an attribute of
         the function. Weights that move are captured again.
+    dependent_launch: launch kernels by programmatic dependent launch, which GPUs of compute
+        capability 9.0 and newer have: a kernel is launched when the blocks of the one in front have
+        ended, and waits until that is complete before it accesses memory. Kernels with a barrier
+        of the whole grid are launched without. Changes no result.
     extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}. Plans are
         compared by their average cost where every dimension has its first size, its second and so
         on (or its last, if another has more); unlisted dimensions count as 256, or as their upper
@@ -116,6 +121,7 @@ class Options:
     timed_products: bool = False
     measure: bool = False
     cuda_graph: bool = False
+    dependent_launch: bool = True
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
     plan: SavedPlan | None = None
     dump: str | os.PathLike[str] | None = None

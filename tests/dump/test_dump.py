@@ -16,6 +16,7 @@ import tvm_stitch
 from tvm_stitch import InputError, Options
 from tvm_stitch.commands import cli, demo
 from tvm_stitch.dump.folder import VARIABLE, Folder
+from tvm_stitch.graph.back.dependent_launch import with_dependent_launch
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
 from tvm_stitch.library import locate
@@ -211,7 +212,7 @@ def test_the_kernel_of_a_stage_is_the_golden_one(tmp_path):
     """Kernel by kernel: the text is that of the kernel alone, names apart."""
     tvm_stitch.compile(SOFTMAX.module, H200, Options(dump=tmp_path))
     (stages,) = compilations(tmp_path)
-    kernel = cuda_of(the_kernel(SOFTMAX.module), name="main")
+    kernel = cuda_of(with_dependent_launch(the_kernel(SOFTMAX.module)), name="main")
     body = kernel[kernel.rindex("main_kernel(") :].partition("(")[2]
     assert body.strip() in stages["09_cuda.cu"]
 

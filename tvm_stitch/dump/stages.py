@@ -86,14 +86,18 @@ class Dump:
 
         return self._pass("DumpSchedules", write)
 
-    def kernels(self, target: tvm.target.Target) -> list[tvm.transform.Pass]:
-        """The TIR of all kernels, and the CUDA that TVM makes of it by the settings in scope."""
+    def kernels(
+        self, target: tvm.target.Target, launching: Sequence[tvm.transform.Pass]
+    ) -> list[tvm.transform.Pass]:
+        """The TIR of all kernels as the passes `launching` will leave it, and the CUDA that TVM
+        makes of it by the settings in scope."""
 
         def write(mod: tvm.IRModule) -> None:
             scheduled = {n: f for n, f in _functions(mod).items() if _SCHEDULED in f.attrs}
             kernels = tvm.IRModule(
                 {name: f.with_attr("global_symbol", name) for name, f in scheduled.items()}
             )
+            kernels = tvm.transform.Sequential(list(launching))(kernels)
             self._write("08_tir.py", kernels.script())
             self._write("09_cuda.cu", _cuda(kernels, target))
 

@@ -19,6 +19,7 @@ from tvm_stitch.build import (
     check_well_formed,
     dispatch_passes,
     in_stages,
+    launch_passes,
     stitch_passes,
 )
 from tvm_stitch.device import device_of
@@ -98,7 +99,7 @@ def explain(
         sources=notes.sources,
         passes=notes.passes,
         limits=Limits(device.bandwidth, device.float32_rate, device.tensor_rate),
-        code=CodeOf(lowered, cuda, {f: [k.name for k in found[f]] for f in calls(lowered)}),
+        code=CodeOf(lowered, cuda, _names(lowered, found), launch_passes(cuda, options)),
         # The module may be changed by its owner until somebody asks.
         by_default=ByDefault(mod.clone(), cuda, device, extents, notes.sources),
         versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",
@@ -138,6 +139,13 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
             "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
         ) from error
     return mod
+
+
+def _names(
+    lowered: tvm.IRModule, found: Mapping[str, Sequence[Kernel]]
+) -> Mapping[str, Sequence[str]]:
+    """The names of the kernels of each function that is called."""
+    return {function: [kernel.name for kernel in found[function]] for function in calls(lowered)}
 
 
 def _named(cut: Cut) -> Cut:

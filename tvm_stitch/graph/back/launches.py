@@ -51,7 +51,7 @@ class Nest:
         found: dict[str, Expr] = {}
 
         def visit(stmt: Any) -> None:
-            bound = _binding(stmt)
+            bound = bound_axis(stmt)
             if bound is not None and bound[0].startswith(axes):
                 found.setdefault(*bound)
 
@@ -89,7 +89,7 @@ def outermost_nests(func: tirx.PrimFunc) -> tuple[Nest, ...]:
     found: list[Nest] = []
 
     def visit(stmt: Any) -> Any:
-        if _binding(stmt) is None:
+        if bound_axis(stmt) is None:
             return None
         found.append(Nest(stmt))
         return tvm_ffi.WalkResult.SKIP
@@ -145,7 +145,7 @@ def outside_calls(mod: tvm.IRModule) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _binding(stmt: Any) -> tuple[str, Expr] | None:
+def bound_axis(stmt: Any) -> tuple[str, Expr] | None:
     """The axis that a statement binds, and its extent."""
     if isinstance(stmt, tirx.For):
         bound = stmt.kind == tirx.ForKind.THREAD_BINDING

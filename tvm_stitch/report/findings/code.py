@@ -1,6 +1,7 @@
 """The TIR of every kernel, and the CUDA that TVM makes of it.
 
-In: a module of scheduled PrimFuncs. Out: Code by the names of the kernels, made on demand.
+In: a module of scheduled PrimFuncs, and the passes that make them as they are launched. Out: Code
+by the names of the kernels, made on demand.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class CodeOf:
     mod: tvm.IRModule
     target: tvm.target.Target
     kernels: Mapping[str, Sequence[str]]  # by function
+    launching: Sequence[tvm.transform.Pass]
 
     def __call__(self) -> Mapping[str, Code]:
         """The code of all kernels; made once."""
@@ -34,7 +36,8 @@ class CodeOf:
 
     @cached_property
     def _code(self) -> Mapping[str, Code]:
-        functions = {name: self.mod[name] for name in self.kernels}
+        launched = tvm.transform.Sequential(list(self.launching))(self.mod)
+        functions = {name: launched[name] for name in self.kernels}
         named = {n: f.with_attr("global_symbol", n) for n, f in functions.items()}
         cuda = self._cuda(named)
         return {

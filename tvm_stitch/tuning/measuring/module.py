@@ -16,7 +16,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import kernel_passes, lowering_context
+from tvm_stitch.build import kernel_passes, launch_passes, lowering_context
 from tvm_stitch.errors import StitchError
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
@@ -36,6 +36,7 @@ def build(module: str, plan: str, schemes: Sequence[str], target: str, library: 
     passes = [
         *kernel_passes(cuda, options),
         *cuda_pipeline.dataflow_lower_passes(cuda),
+        *launch_passes(cuda, options),
         *cuda_pipeline.finalize_passes(cuda),
     ]
     with lowering_context(), cuda:
