@@ -37,7 +37,7 @@ from tvm_stitch.graph.front.scattered.sort_once import SortOnce
 from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums, SplitFactors
 from tvm_stitch.graph.front.undispatched import Undispatched
-from tvm_stitch.kernel.decode_attention.build import DECODE_SCHEMES, DecodeAttention
+from tvm_stitch.kernel.attention.build import ATTENTION_SCHEMES, AttentionKernels
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
@@ -177,8 +177,8 @@ def _library_passes(
 ) -> list[tvm.transform.Pass]:
     """What libraries are to compute, where they are and the options let them.
 
-    Convolutions and attention by cuDNN, that of few queries by a kernel of ours; products of
-    float32 by cuBLASLt as three of TF32.
+    Convolutions by cuDNN, attention by cuDNN or a kernel of ours; products of float32 by cuBLASLt
+    as three of TF32.
     """
     chosen = options or Options()
     allowed = LIBRARY in chosen.schemes and not is_off()
@@ -188,12 +188,12 @@ def _library_passes(
             asked.append(Fallback(operator, reason))
 
     device = device_of(target)
-    few = DecodeAttention(device) if DECODE_SCHEMES.issubset(chosen.schemes) else None
+    own = AttentionKernels(device) if ATTENTION_SCHEMES.issubset(chosen.schemes) else None
     if not allowed:
         off = "libraries are switched off"
-        return [FusedAttention(device, missing=off, few_queries=few)] if few else []
+        return [FusedAttention(device, missing=off, own=own)] if own else []
     missing = unusable(CUDNN)
-    attention = FusedAttention(device, hear, missing, few)
+    attention = FusedAttention(device, hear, missing, own)
     is_split = chosen.tf32x3_products and not unusable(CUBLASLT)
     products = [SplitFactors()] if is_split else []
     if missing:

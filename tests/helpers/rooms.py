@@ -24,7 +24,7 @@ KERNEL = (
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.kernel", "kernel.distinct_parts"),
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),
-    ("kernel.library_product", "kernel.skinny_matmul", "kernel.decode_attention"),
+    ("kernel.library_product", "kernel.skinny_matmul", "kernel.attention"),
     ("kernel.implementations",),
     ("kernel.build", "kernel.stated_sizes"),
 )

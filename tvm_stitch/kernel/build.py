@@ -9,8 +9,8 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.bounded_products import Limits
+from tvm_stitch.kernel.attention.build import ATTENTION_ATTRIBUTE
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.decode_attention.build import DECODE_ATTRIBUTE
 from tvm_stitch.kernel.implementations import IMPLEMENTATIONS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
@@ -24,7 +24,7 @@ from tvm_stitch.stages.stage import Refused, Stage, Var
 # TVM makes a view of it later, unless it is scheduled.
 VIEW = Refused("a view costs nothing")
 # Of kernels that stand in a graph before it is planned.
-_READY_MADE = (SORT_ATTRIBUTE, DECODE_ATTRIBUTE)
+_READY_MADE = (SORT_ATTRIBUTE, ATTENTION_ATTRIBUTE)
 
 
 def is_emitted(func: tirx.PrimFunc) -> bool:

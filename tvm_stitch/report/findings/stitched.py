@@ -14,11 +14,11 @@ from typing import TypeAlias
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.attention.build import ATTENTION_ATTRIBUTE, read_attention
+from tvm_stitch.kernel.attention.cost import predicted_us as attention_us
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.cost_model import kernel_model
-from tvm_stitch.kernel.decode_attention.build import DECODE_ATTRIBUTE, read_decode
-from tvm_stitch.kernel.decode_attention.cost import predicted_us as decode_us
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES, TF32, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
@@ -181,17 +181,15 @@ def _sorts(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extent
     )
 
 
-def _of_few_queries(
-    fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents
-) -> Kernel:
-    """Attention of few queries."""
-    attention, tiles = read_decode(emitted)
+def _of_attention(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
+    """Attention in one pass."""
+    attention, tiles = read_attention(emitted)
     return replace(
         _ready_made(fused, tuple(emitted.params), attention.bytes, device, extents),
         ops=attention.operators,
-        scheme="regional" if tiles.splits == 1 else "cluster",
+        scheme="cluster" if tiles.splits > 1 else "warp" if tiles.by_rows else "regional",
         mapping=str(tiles),
-        predicted_us=decode_us(attention, tiles, device),
+        predicted_us=attention_us(attention, tiles, device),
         why=f"attention of {attention}: one pass over keys and values",
     )
 
@@ -224,7 +222,7 @@ _ENTRIES: Map[str, Entry] = {
     SKINNY_ATTRIBUTE: _of_few_rows,
     LIBRARY_ATTRIBUTE: _by_library,
     SORT_ATTRIBUTE: _sorts,
-    DECODE_ATTRIBUTE: _of_few_queries,
+    ATTENTION_ATTRIBUTE: _of_attention,
 }
 
 

@@ -1,7 +1,7 @@
 """Attention by one call: products around a softmax, scores never in memory.
 
 Comes in: a Relax module before decomposition. Goes out: the same with calls of cuDNN, or of kernels
-for few queries, in place of attention. Must not know how the library is found or called, nor what
+of this package, in place of attention. Must not know how the library is found or called, nor what
 such a kernel does.
 """
 

@@ -18,6 +18,9 @@ OLDEST = 80  # compute capability that cuDNN has such kernels for
 START_US = 4.6
 QUERIES, KEYS, DEPTH = 64, 128, 64  # of a tile
 RATE = 2.65e12  # operations a second of a multiprocessor
+# In CUDA graphs cuDNN's kernel begins 2.8 to 3.5 us behind its memset, and that 1.2 behind what is
+# in front, where kernels of this package follow each other at once.
+GAP_US = 4.0
 
 # Kernels of this package there: 21.5 for the first and 25.6, 42 for the second and 27, 98 for the
 # third and 79; 316 and 302 for 32 heads of 128, 2048 queries and keys.
@@ -29,7 +32,7 @@ AT_BANDWIDTH = 0.9  # of a copy's bandwidth
 ALONE_US = 3.0
 MOST_ALONE = 32 * 32 * 32  # multiplications of a head
 # Of one query they are reductions, which have a kernel each where they are long.
-MOST_OF_FEW = 64 * 64
+MOST_OF_ONE = 64 * 64
 
 
 def refused_as_slower(attention: Attention, device: Device) -> Refused | None:
@@ -40,6 +43,14 @@ def refused_as_slower(attention: Attention, device: Device) -> Refused | None:
     if theirs < own:
         return None
     return Refused(f"cuDNN would take {theirs:.1f} us, kernels of this package {own:.1f} us")
+
+
+def is_slower(us: float, attention: Attention, device: Device, library: bool) -> bool:
+    """Whether one kernel of this package that takes so long is slower than all other ways."""
+    if is_small(attention) or us >= own_us(attention, device):
+        return True
+    may_call = library and device.capability >= OLDEST
+    return may_call and us >= library_us(attention, device) + GAP_US
 
 
 def library_us(attention: Attention, device: Device) -> float:
@@ -59,15 +70,16 @@ def own_us(attention: Attention, device: Device) -> float:
     """Scores to memory, weights to memory, and both read; small attention is one kernel."""
     a = attention
     scores = a.batch * a.heads * a.queries * a.keys
-    if is_small(a, MOST_ALONE if a.queries > 1 else MOST_OF_FEW):
+    if is_small(a):
         return ALONE_US + BYTES * a.elements / device.bandwidth * 1e6
     moved = a.bytes + BYTES * PASSES * scores / AT_BANDWIDTH
     return LAUNCHES * LAUNCH_US + moved / device.bandwidth * 1e6
 
 
-def is_small(attention: Attention, most: int = MOST_OF_FEW) -> bool:
+def is_small(attention: Attention) -> bool:
     """Whether a head has so few multiplications that it goes with what is around it."""
     a = attention
+    most = MOST_ALONE if a.queries > 1 else MOST_OF_ONE
     return a.queries * a.keys * max(a.depth, a.value_depth) <= most
 
 

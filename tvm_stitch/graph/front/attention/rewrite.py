@@ -1,4 +1,4 @@
-"""The pass: attention becomes calls of the library, or of a kernel for few queries.
+"""The pass: attention becomes calls of the library, or of a kernel of this package.
 
 In: a Relax module before decomposition, who makes such kernels, and what attention costs by each
 way. Out: the module with calls of destination-passing packed functions and of TIR, heads read and
@@ -17,7 +17,7 @@ from tvm.ir import Expr
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.front.attention.bindings import Bindings
-from tvm_stitch.graph.front.attention.cost import is_small, own_us, refused_as_slower
+from tvm_stitch.graph.front.attention.cost import is_slower, refused_as_slower
 from tvm_stitch.graph.front.attention.match import WHOLE, Found, attention_at, whole_attention
 from tvm_stitch.graph.front.dataflow import as_variable, in_blocks, library_call, operators_of
 from tvm_stitch.graph.front.decompose.stages import dtype_of, numbers_of
@@ -30,8 +30,8 @@ Heard = Callable[[str, str], None]
 """Receives what is not the library's, and the reason."""
 
 
-class FewQueries(Protocol):
-    """Who makes kernels for attention of few queries, as where a model decodes."""
+class OwnAttention(Protocol):
+    """Who makes this package's kernels for attention."""
 
     def us(self, attention: Attention) -> float | Refused:
         """What the kernel takes, or why there is none."""
@@ -44,9 +44,9 @@ def FusedAttention(
     device: Device,
     heard: Heard | None = None,
     missing: str | None = None,
-    few_queries: FewQueries | None = None,
+    own: OwnAttention | None = None,
 ) -> tvm.transform.Pass:
-    """Let cuDNN, or a kernel for few queries, compute attention where that is sooner.
+    """Let cuDNN, or a kernel of this package, compute attention where that is sooner.
 
     Where cuDNN is `missing`, the text says why.
     """
@@ -56,7 +56,7 @@ def FusedAttention(
     def fused_attention(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
         if not _may_attend(operators_of(mod.functions.values())):
             return mod
-        choice = _Choice(device, tell, missing, few_queries)
+        choice = _Choice(device, tell, missing, own)
         changed = in_blocks(relax.transform.Normalize()(mod), choice.rewritten)
         if not choice.changes:
             return mod
@@ -80,7 +80,7 @@ class _Choice:
     device: Device
     tell: Heard
     missing: str | None
-    few_queries: FewQueries | None
+    own: OwnAttention | None
     kernels: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
     changes: bool = False
 
@@ -118,18 +118,18 @@ class _Choice:
         return [*bindings, *library_call(found.result, NAME, operands, numbers, WORKSPACE_BYTES)]
 
     def _kernel(self, found: Found, operands: Sequence[Expr]) -> tirx.PrimFunc | None:
-        """The kernel for few queries, where these are few and others are slower."""
-        if self.few_queries is None or is_small(found.attention):
+        """The kernel of this package, where others are slower."""
+        us = None if self.own is None else self.own.us(found.attention)
+        if self.own is None or us is None or isinstance(us, Refused):
             return None
-        us = self.few_queries.us(found.attention)
-        if isinstance(us, Refused) or own_us(found.attention, self.device) <= us:
+        if is_slower(us, found.attention, self.device, library=self.missing is None):
             return None
         tensors = dict(zip(("query", "key", "value", "bias"), operands, strict=False))
         params = [
             tirx.decl_buffer(numbers_of(each), dtype_of(each), name)
             for name, each in (*tensors.items(), ("output", found.result))
         ]
-        kernel = self.few_queries.kernel(found.attention, params)
+        kernel = self.own.kernel(found.attention, params)
         return None if isinstance(kernel, Refused) else kernel
 
 

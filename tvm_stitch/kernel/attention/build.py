@@ -1,4 +1,4 @@
-"""Attention of few queries as a kernel: an Attention in, a scheduled PrimFunc out, or why not."""
+"""Attention as a kernel: an Attention in, a scheduled PrimFunc out, or why not."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.codegen.hazard_check import check_kernel
-from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
-from tvm_stitch.kernel.codegen.tir_builder import Writer
-from tvm_stitch.kernel.decode_attention.attend import Attend
-from tvm_stitch.kernel.decode_attention.cost import predicted_us
-from tvm_stitch.kernel.decode_attention.merge import Merge
-from tvm_stitch.kernel.decode_attention.part import Part
-from tvm_stitch.kernel.decode_attention.tiles import (
-    DecodeTiles,
+from tvm_stitch.kernel.attention.attend import Attend
+from tvm_stitch.kernel.attention.cost import predicted_us
+from tvm_stitch.kernel.attention.merge import Merge
+from tvm_stitch.kernel.attention.part import Part
+from tvm_stitch.kernel.attention.tiles import (
+    AttentionTiles,
+    blocks_of,
     choose_tiles,
     tiles_from_json,
     tiles_to_json,
     why_not,
 )
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.library.attention import Attention, decoded
 from tvm_stitch.stages.stage import Refused, Var, buffer_size
 from tvm_stitch.stages.symbolic_analyzer import int64
 
-DECODE_ATTRIBUTE = "tvm_stitch.decode_attention"
+ATTENTION_ATTRIBUTE = "tvm_stitch.attention"
 NAMES, OUTPUT = ("query", "key", "value", "bias"), "output"  # of parameters
-DECODE_SCHEMES = frozenset({"regional", "cluster"})
+ATTENTION_SCHEMES = frozenset({"regional", "cluster"})
 
 
 @dataclass(frozen=True)
-class DecodeAttention:
+class AttentionKernels:
     """Who makes such kernels for a GPU."""
 
     device: Device
@@ -48,11 +49,13 @@ class DecodeAttention:
         refused = why_not(attention, self.device)
         if refused is not None:
             return refused
-        kernel = emit_decode(attention, params, choose_tiles(attention, self.device))
+        kernel = emit_attention(attention, params, choose_tiles(attention, self.device))
         return check_kernel(kernel, self.device) or kernel
 
 
-def emit_decode(attention: Attention, params: Sequence[Var], tiles: DecodeTiles) -> tirx.PrimFunc:
+def emit_attention(
+    attention: Attention, params: Sequence[Var], tiles: AttentionTiles
+) -> tirx.PrimFunc:
     """The kernel by tiles, not yet checked."""
     writer = Writer()
     views = {
@@ -67,13 +70,13 @@ def emit_decode(attention: Attention, params: Sequence[Var], tiles: DecodeTiles)
     body = on_threads(writer.done(), thread_var, tiles.threads)
     if tiles.splits > 1:
         body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(tiles.splits), body)
-    blocks = attention.batch * attention.key_heads * tiles.splits
-    kernel = kernel_function(signature(params), bound(block_var, "blockIdx.x", int64(blocks), body))
+    body = bound(block_var, "blockIdx.x", int64(blocks_of(attention, tiles)), body)
+    kernel = kernel_function(signature(params), body)
     said = json.dumps({"attention": attention.encoded(), "tiles": json.loads(tiles_to_json(tiles))})
-    return kernel.with_attr(DECODE_ATTRIBUTE, said)
+    return kernel.with_attr(ATTENTION_ATTRIBUTE, said)
 
 
-def read_decode(emitted: tirx.PrimFunc) -> tuple[Attention, DecodeTiles]:
+def read_attention(emitted: tirx.PrimFunc) -> tuple[Attention, AttentionTiles]:
     """What such a kernel computes, and how."""
-    said = json.loads(str(emitted.attrs[DECODE_ATTRIBUTE]))
+    said = json.loads(str(emitted.attrs[ATTENTION_ATTRIBUTE]))
     return decoded(said["attention"]), tiles_from_json(json.dumps(said["tiles"]))

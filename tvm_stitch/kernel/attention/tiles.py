@@ -1,12 +1,14 @@
-"""How attention of few queries is divided among blocks and warps: plain data, and its choice.
+"""How attention is divided among blocks and warps: plain data, and its choice.
 
-In: an Attention and a Device. Out: DecodeTiles, or why it is no attention of few queries.
+In: an Attention and a Device. Out: AttentionTiles, or why there is no such kernel.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, parsed, positive
@@ -21,8 +23,9 @@ from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.library.attention import Attention
 from tvm_stitch.stages.stage import Refused
 
-CAPABILITY = 90  # clusters
-MOST_ROWS = 16  # queries that share a head of keys: what an instruction has of one side
+CAPABILITY = 80  # compute capability of such instructions of tensor cores
+CLUSTER_CAPABILITY = 90
+ROWS = 16  # queries that share a head of keys: what an instruction has of one side
 FRAGMENT = 16  # keys that a warp takes at once
 MATRIX = 8  # rows, keys or columns of what an instruction's factors are made of
 LOADED = 8  # halves of a load
@@ -31,22 +34,27 @@ PAIRS = LOADED // 2  # registers of a load
 SUMS = 4  # of a lane, of what an instruction computes
 COLUMNS = 16  # the value's depth is a multiple: lanes have pairs of neighbours
 MOST_WARPS = 8
-SPLITS = (1, 2, 4, 8, 16)  # blocks of a cluster
+# Blocks of a cluster. Of 16 few find room at once: 4096 keys of 8 heads of 128 take 12.8 us on an
+# H200, and 9.5 by 8 (bench/results/h200/attention.md).
+SPLITS = (1, 2, 4, 8)
+ROW_WARPS = 4  # of a block, where each has queries of its own
 STATISTICS = 2  # of a row: its largest score, and the sum of powers
 SCORE_REGISTERS = 24  # scores, weights, and what rescales the sums
 
 
 @dataclass(frozen=True)
-class DecodeTiles:
-    """A head of keys belongs to a cluster of `splits` blocks, each of so many warps.
+class AttentionTiles:
+    """A warp has 16 queries, and takes 16 keys at a time.
 
-    Warps take 16 keys at a time, in turns. `ahead`: those of the next turn are on their way
-    meanwhile.
+    `by_rows`: each of a block's `warps` has queries of its own, and all keys. Otherwise they share
+    the queries, and the keys are split among the warps of a cluster of `splits` blocks. `ahead`:
+    keys and values of the next turn are on their way meanwhile.
     """
 
     splits: int
     warps: int
     ahead: bool
+    by_rows: bool = False
 
     @property
     def threads(self) -> int:
@@ -55,26 +63,32 @@ class DecodeTiles:
 
     @property
     def keys(self) -> int:
-        """That all warps of a cluster take in a turn."""
-        return FRAGMENT * self.warps * self.splits
+        """That are taken in a turn, by all warps that share queries."""
+        return FRAGMENT if self.by_rows else FRAGMENT * self.warps * self.splits
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        return ROWS * self.warps if self.by_rows else ROWS
 
     def __str__(self) -> str:
         """One line for people."""
+        if self.by_rows:
+            return f"{self.warps} warps per block, {ROWS} queries each, {FRAGMENT} keys at a time"
         blocks = "a block" if self.splits == 1 else f"a cluster of {self.splits} blocks"
-        return (
-            f"each head of keys by {blocks} of {self.warps} warps, {FRAGMENT} keys each at a time"
-        )
+        return f"a head of keys by {blocks} of {self.warps} warps, {FRAGMENT} keys each at a time"
 
 
-def tiles_to_json(tiles: DecodeTiles) -> str:
+def tiles_to_json(tiles: AttentionTiles) -> str:
     """The tiles as JSON."""
     return json.dumps(asdict(tiles), sort_keys=True)
 
 
-def tiles_from_json(text: str) -> DecodeTiles:
+def tiles_from_json(text: str) -> AttentionTiles:
     """Read what tiles_to_json wrote; refuse unknown or missing fields and wrong types."""
-    readers = {field.name: positive for field in fields(DecodeTiles)} | {"ahead": bool}
-    found: DecodeTiles = checked(DecodeTiles, parsed(text, "tiles"), "tiles", readers)
+    readers: dict[str, Callable[[Any], Any]] = {"ahead": bool, "by_rows": bool}
+    readers = {field.name: readers.get(field.name, positive) for field in fields(AttentionTiles)}
+    found: AttentionTiles = checked(AttentionTiles, parsed(text, "tiles"), "tiles", readers)
     return found
 
 
@@ -84,8 +98,8 @@ def rows_of(attention: Attention) -> int:
 
 
 def heights_of(attention: Attention) -> int:
-    """Matrices of rows that hold any."""
-    return -(-rows_of(attention) // MATRIX)
+    """Matrices of a warp's rows that hold any."""
+    return -(-min(rows_of(attention), ROWS) // MATRIX)
 
 
 def chunks_of(attention: Attention) -> int:
@@ -120,54 +134,68 @@ def fragments_of(attention: Attention) -> Fragments:
     )
 
 
-def slice_of(attention: Attention, tiles: DecodeTiles) -> int:
+def blocks_of(attention: Attention, tiles: AttentionTiles) -> int:
+    """Blocks of the grid."""
+    heads = attention.batch * attention.key_heads
+    return heads * tiles.splits * -(-rows_of(attention) // tiles.rows)
+
+
+def slice_of(attention: Attention, tiles: AttentionTiles) -> int:
     """Elements of the result that a block of a cluster writes."""
     return rows_of(attention) * attention.value_depth // tiles.splits
 
 
-def footprint(attention: Attention, tiles: DecodeTiles) -> Footprint:
+def footprint(attention: Attention, tiles: AttentionTiles) -> Footprint:
     """What a block takes: a turn of keys and values, perhaps another, and partial sums."""
     own, rows = fragments_of(attention), rows_of(attention)
     loaded = (own.keys + own.values) * (2 if tiles.ahead else 1)
     registers = loaded + own.sums + own.queries + SCORE_REGISTERS + OVERHEAD_REGISTERS
-    sums = tiles.warps * rows * (attention.value_depth + STATISTICS)
+    sums = 0
+    if not tiles.by_rows:
+        sums = tiles.warps * rows * (attention.value_depth + STATISTICS)
     if tiles.splits > 1:
         sums += tiles.splits * (slice_of(attention, tiles) + STATISTICS * rows)
     return Footprint(tiles.threads, registers, sums * SUM_BYTES)
 
 
 def why_not(attention: Attention, device: Device) -> Refused | None:
-    """Why it is not attention of few queries that there is a kernel for."""
-    rows = rows_of(attention)
+    """Why there is no kernel for such heads on this GPU."""
     if device.capability < CAPABILITY:
-        return Refused(f"{device.name} has no clusters to split keys among")
-    if rows > MOST_ROWS:
-        return Refused(f"{rows} queries of a head of keys, more than {MOST_ROWS}")
+        return Refused(f"{device.name} has no tensor cores for such a product")
     if attention.depth % LOADED or attention.value_depth % COLUMNS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}")
-    if footprint(attention, DecodeTiles(1, 1, ahead=False)).registers > MAX_REGISTERS:
+    if footprint(attention, AttentionTiles(1, 1, False, by_rows=True)).registers > MAX_REGISTERS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}, too deep")
     return None
 
 
-def choose_tiles(attention: Attention, device: Device) -> DecodeTiles:
+def choose_tiles(attention: Attention, device: Device) -> AttentionTiles:
+    """By rows, where a head has more than a warp takes; else its keys are split."""
+    if rows_of(attention) > ROWS:
+        fragments = -(-rows_of(attention) // ROWS)
+        chosen = AttentionTiles(1, min(ROW_WARPS, fragments), True, by_rows=True)
+    else:
+        chosen = _split_keys(attention, device)
+    is_short = attention.keys <= chosen.keys
+    if is_short or footprint(attention, chosen).registers > MAX_REGISTERS:
+        return replace(chosen, ahead=False)
+    return chosen
+
+
+def _split_keys(attention: Attention, device: Device) -> AttentionTiles:
     """Blocks for most multiprocessors, as far as warps have keys, and warps for the others."""
     heads = attention.batch * attention.key_heads
     turns = -(-attention.keys // FRAGMENT)
     elements = rows_of(attention) * attention.value_depth
     splits = 1
-    for more in SPLITS[1:]:
-        if heads * splits >= device.multiprocessors // 2 or 2 * more > turns or elements % more:
+    for more in SPLITS[1:] if device.capability >= CLUSTER_CAPABILITY else ():
+        if heads * splits >= device.multiprocessors or 4 * more > turns or elements % more:
             break
         splits = more
     warps = MOST_WARPS
     while warps > 1 and (
         warps * splits > turns
-        or footprint(attention, DecodeTiles(splits, warps, ahead=False)).shared > STATIC_SHARED
+        or footprint(attention, AttentionTiles(splits, warps, False)).shared > STATIC_SHARED
     ):
         warps //= 2
-    chosen = DecodeTiles(splits, warps, ahead=True)
-    is_short = turns <= splits * warps
-    if is_short or footprint(attention, chosen).registers > MAX_REGISTERS:
-        return DecodeTiles(splits, warps, ahead=False)
-    return chosen
+    return AttentionTiles(splits, warps, ahead=True)

@@ -1,4 +1,4 @@
-"""A warp's pass over keys and values in attention of few queries, the scores in registers.
+"""A warp's pass over keys and values in attention, the scores in registers.
 
 In: a Part. Out: Found, what the warp holds behind its last key. Decides nothing.
 
@@ -19,9 +19,8 @@ from math import gcd
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import all_of
-from tvm_stitch.kernel.decode_attention.part import LANES, NOTHING, Part, power, real, reference
-from tvm_stitch.kernel.decode_attention.tiles import (
+from tvm_stitch.kernel.attention.part import LANES, NOTHING, Part, power, real, reference
+from tvm_stitch.kernel.attention.tiles import (
     CHUNK,
     FRAGMENT,
     LOADED,
@@ -31,11 +30,12 @@ from tvm_stitch.kernel.decode_attention.tiles import (
     chunks_of,
     fragments_of,
 )
+from tvm_stitch.kernel.codegen.tir_builder import all_of
 from tvm_stitch.kernel.tensor_core.mma import PAIR, mma_m16n8k16, pair_of
 from tvm_stitch.kernel.tensor_core.round_pair import round_pair
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Var, buffer_size
+from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 LINES = 4  # of the values, of which a lane has a part
@@ -75,7 +75,7 @@ class Attend:
         for height in range(self.heights):
             self.writer.store(self.largest, int64(height), real(NOTHING))
             self.writer.store(self.sums, int64(height), real(0.0))
-            row = tirx.min(self.part.group + height * MATRIX, int64(self.part.rows - 1))
+            row = tirx.min(self.part.rows_at(height), int64(self.part.rows - 1))
             start = self.part.row_of(self.attention.query, row)
             for chunk in range(self.chunks):
                 at = int64((chunk * self.heights + height) * PAIRS)
@@ -104,14 +104,16 @@ class Attend:
 
     def _go_through(self) -> None:
         """Turn by turn; if there is time ahead, the next one's loads are on their way."""
-        tiles, writer = self.part.tiles, self.writer
-        turns = -(-self.attention.keys // tiles.keys)
-        first = writer.value("first", (self.part.warp * tiles.splits + self.part.rank) * FRAGMENT)
+        part, tiles, writer = self.part, self.part.tiles, self.writer
+        turns = self._turns()
+        first: Expr = int64(0)
+        if not tiles.by_rows:
+            first = writer.value("first", (part.warp * tiles.splits + part.rank) * FRAGMENT)
         loaded = self._allocate("loaded")
         if not tiles.ahead:
             with writer.rolled(turns, "turn") as turn:
                 self._load_turn(loaded, first + turn * tiles.keys)
-                self._multiply(loaded, first + turn * tiles.keys, turns > 1)
+                self._multiply(loaded, first + turn * tiles.keys, constant(turns) != 1)
             return
         following = self._allocate("following")
         self._load_turn(loaded, first)
@@ -121,7 +123,25 @@ class Attend:
             for to, source in zip(loaded, following, strict=True):
                 with writer.unrolled(int(buffer_size(to)), "pair") as pair:
                     writer.store(to, pair, source[pair])
-        self._multiply(loaded, first + (turns - 1) * tiles.keys, turns > 1)
+        self._multiply(loaded, first + (turns - 1) * tiles.keys, constant(turns) != 1)
+
+    def _turns(self) -> int | Expr:
+        """As many as there are keys for, or as the block's last query sees, where it sees those up
+        to a diagonal."""
+        a, tiles = self.attention, self.part.tiles
+        turns = -(-a.keys // tiles.keys)
+        if a.mask == NO_MASK or not tiles.by_rows:
+            return turns
+        first = tirx.floormod(self.part.rank * tiles.rows, a.queries)
+        last = tirx.min(first + (tiles.rows - 1), int64(a.queries - 1)) + self._diagonal
+        seen = tirx.max(tirx.min(last, int64(a.keys - 1)), int64(0))
+        return self.writer.value("turns", tirx.floordiv(seen, tiles.keys) + 1)
+
+    @property
+    def _diagonal(self) -> int:
+        """How far the last key that a query sees lies behind its own number."""
+        a = self.attention
+        return a.keys - a.queries if a.mask == BOTTOM_RIGHT else 0
 
     def _allocate(self, name: str) -> tuple[Var, Var]:
         own = fragments_of(self.attention)
@@ -211,7 +231,7 @@ class Attend:
         for number in range(tiles * SUMS):
             height = number % SUMS // 2
             if height < self.heights:
-                row = self.part.group + height * MATRIX
+                row = self.part.rows_at(height)
                 key = first + self.part.within * 2 + (number // SUMS * MATRIX + number % 2)
                 value = scores[int64(number)] * real(self.attention.scale)
                 self.writer.store(scores, int64(number), self._seen(value, row, key))
@@ -228,7 +248,7 @@ class Attend:
             score = score + self.part.views["bias"][place].astype(ACCUMULATED)
         limit = None
         if a.mask != NO_MASK:
-            limit = key <= query + (a.keys - a.queries if a.mask == BOTTOM_RIGHT else 0)
+            limit = key <= query + self._diagonal
         seen = all_of(limit, key < a.keys if self._has_rest else None)
         return score if seen is None else tirx.Select(seen, score, real(NOTHING))
 

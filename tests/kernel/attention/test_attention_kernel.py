@@ -1,4 +1,4 @@
-"""Attention of few queries, as where a model decodes: kernels against NumPy, and their choice."""
+"""Attention of few queries, as where a model decodes, and of short ones, against NumPy."""
 
 import math
 from dataclasses import replace
@@ -11,17 +11,19 @@ from tvm import tirx
 
 import tvm_stitch
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.decode_attention.build import (
-    DECODE_ATTRIBUTE,
-    DecodeAttention,
-    emit_decode,
-    read_decode,
+from tvm_stitch.kernel.attention.build import (
+    ATTENTION_ATTRIBUTE,
+    AttentionKernels,
+    emit_attention,
+    read_attention,
 )
-from tvm_stitch.kernel.decode_attention.tiles import DecodeTiles, choose_tiles, why_not
+from tvm_stitch.kernel.attention.tiles import AttentionTiles, choose_tiles, why_not
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention, Bias, Place
 from tvm_stitch.library.numpy_attention import attend
+from tvm_stitch.target import full_target
 
 DEVICE = device_of(H200)
+OLD = full_target({"kind": "cuda", "arch": "sm_75"})
 CLOSE = {"float16": 2e-3, "bfloat16": 2e-2}
 
 
@@ -66,16 +68,16 @@ def params_of(arrays, dtype: str):
 
 
 def right(
-    a: Attention, dtype="float16", tiles: DecodeTiles | None = None, arrays=None, unseen=np.nan
+    a: Attention, dtype="float16", tiles: AttentionTiles | None = None, arrays=None, unseen=np.nan
 ) -> None:
     """The kernel is right in shuffled orders of threads, and without hazards."""
     arrays = arrays or arrays_of(a, dtype)
     params = params_of(arrays, dtype)
     if tiles is None:
-        kernel = DecodeAttention(DEVICE).kernel(a, params)
+        kernel = AttentionKernels(DEVICE).kernel(a, params)
         assert isinstance(kernel, tirx.PrimFunc), kernel
     else:
-        kernel = emit_decode(a, params, tiles)
+        kernel = emit_attention(a, params, tiles)
     expected = arrays[-1].astype("float64")
     attend(a, [array.astype("float64") for array in arrays[:-1]], expected)
     expected[np.isnan(expected)] = unseen
@@ -142,7 +144,7 @@ def test_the_least_number_is_no_infinity():
 def test_every_tile(splits, warps, ahead):
     """Warps of one turn, of several, and of none that has a key."""
     for keys in (9, 300):
-        right(attention(4, 1, 1, keys, 64, batch=2), tiles=DecodeTiles(splits, warps, ahead))
+        right(attention(4, 1, 1, keys, 64, batch=2), tiles=AttentionTiles(splits, warps, ahead))
 
 
 def test_large_scores_and_what_is_no_number():
@@ -156,25 +158,61 @@ def test_large_scores_and_what_is_no_number():
 
 def test_what_is_not_taken():
     for sizes, reason in (
-        ((32, 1, 1, 64, 64), "32 queries of a head"),
         ((2, 2, 1, 64, 12), "heads of 12"),
         ((2, 2, 1, 64, 256), "too deep"),
     ):
         assert reason in why_not(attention(*sizes), DEVICE).reason
-    assert "clusters" in why_not(attention(2, 2, 1, 64, 64), device_of(A100)).reason
+    assert "tensor cores" in why_not(attention(2, 2, 1, 64, 64), device_of(OLD)).reason
+    assert choose_tiles(attention(2, 2, 1, 640, 64), device_of(A100)).splits == 1
 
 
 def test_a_kernel_says_what_it_computes():
     a = attention(8, 2, 1, 512, 64, batch=3, mask=BOTTOM_RIGHT)
-    kernel = DecodeAttention(DEVICE).kernel(a, params_of(arrays_of(a, "float16"), "float16"))
-    assert read_decode(kernel) == (replace(a, scale=np.float32(a.scale)), choose_tiles(a, DEVICE))
-    assert DECODE_ATTRIBUTE in kernel.attrs
+    kernel = AttentionKernels(DEVICE).kernel(a, params_of(arrays_of(a, "float16"), "float16"))
+    assert read_attention(kernel) == (
+        replace(a, scale=np.float32(a.scale)),
+        choose_tiles(a, DEVICE),
+    )
+    assert ATTENTION_ATTRIBUTE in kernel.attrs
 
 
 @pytest.mark.parametrize(
     "batch, key_heads, keys, splits, warps",
-    [(1, 8, 512, 16, 2), (1, 8, 32768, 16, 8), (64, 8, 512, 1, 8), (1, 2, 16, 1, 1)],
+    [(1, 8, 512, 8, 4), (1, 8, 32768, 8, 8), (64, 8, 512, 1, 8), (1, 2, 16, 1, 1)],
 )
 def test_blocks_for_most_multiprocessors(batch, key_heads, keys, splits, warps):
     found = choose_tiles(attention(key_heads * 4, key_heads, 1, keys, 128, batch=batch), DEVICE)
     assert (found.splits, found.warps) == (splits, warps)
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (2, 2, 17, 17, 64),
+        (2, 2, 128, 128, 64),
+        (3, 3, 197, 77, 64),
+        (4, 1, 33, 40, 32),  # a warp's queries are of several heads
+        (2, 1, 64, 200, 128),
+        (1, 1, 31, 1027, 16),
+        (2, 2, 70, 70, 80),
+    ],
+)
+def test_warps_with_queries_of_their_own(sizes, dtype):
+    right(attention(*sizes), dtype)
+
+
+@pytest.mark.parametrize("mask", (TOP_LEFT, BOTTOM_RIGHT))
+@pytest.mark.parametrize("queries, keys", [(130, 130), (40, 100), (100, 40)])
+def test_masks_of_many_queries(mask, queries, keys):
+    if mask == TOP_LEFT or queries <= keys:
+        right(attention(4, 2, queries, keys, 32, mask=mask))
+
+
+@pytest.mark.parametrize("ahead", (False, True))
+@pytest.mark.parametrize("warps", (1, 2, 4, 8))
+def test_every_tile_by_rows(warps, ahead):
+    for queries, keys in ((20, 9), (70, 50)):
+        tiles = AttentionTiles(1, warps, ahead, by_rows=True)
+        right(attention(2, 1, queries, keys, 64, batch=2), tiles=tiles)

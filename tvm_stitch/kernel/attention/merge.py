@@ -1,20 +1,23 @@
-"""What warps and the blocks of a cluster found of a head, rescaled and put together.
+"""The result: what a warp found, or what warps and the blocks of a cluster did, put together.
 
-In: a Part and what each warp holds. Writes the result. Each block of a cluster is sent its slice of
-what all of them found (kernel/codegen/cluster_exchange). Orders are fixed: results are the same in
-every run.
+In: a Part and what each warp holds. Writes the result: a warp that has all keys by itself; others
+tell each other first, and rescale what they found to the largest score of all. Each block of a
+cluster is sent its slice of what all of them found (kernel/codegen/cluster_exchange). Orders are
+fixed: results are the same in every run.
 """
 
 from __future__ import annotations
 
+from math import gcd
+
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.kernel.attention.attend import Found
+from tvm_stitch.kernel.attention.part import LANES, Part, power, real, reference
+from tvm_stitch.kernel.attention.tiles import LOADED, STATISTICS, SUMS, slice_of
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.tir_builder import divided
-from tvm_stitch.kernel.decode_attention.attend import Found
-from tvm_stitch.kernel.decode_attention.part import LANES, Part, power, real, reference
-from tvm_stitch.kernel.decode_attention.tiles import MATRIX, STATISTICS, SUMS, slice_of
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var
 from tvm_stitch.stages.symbolic_analyzer import int64
@@ -31,6 +34,9 @@ class Merge:
 
     def finish(self, found: Found) -> None:
         """All that follows the last key."""
+        if self.part.tiles.by_rows:
+            self._finish_warp(found)
+            return
         self._leave(found)
         self.writer.call(T.tvm_storage_sync("shared"))
         if self.barrier is None:
@@ -39,6 +45,27 @@ class Merge:
             self._send(self.barrier)
             self._finish_cluster(self.barrier)
 
+    def _finish_warp(self, found: Found) -> None:
+        """Neighbouring columns of a row are a lane's."""
+        writer, part = self.writer, self.part
+        line = writer.allocate("line", part.width, part.dtype)
+        for height in range(part.heights):
+            row = part.rows_at(height)
+            total = T.cuda.warp_reduce(found.sums[int64(height)], "sum", LANES)
+            total = writer.value("total", total)
+            place = part.row_of(part.attention.output, tirx.min(row, int64(self.rows - 1)))
+            with writer.when(row < self.rows):
+                for beside in range(2):
+                    with writer.unrolled(part.width, "column") as column:
+                        sum_ = found.totals[column * SUMS + (height * 2 + beside)]
+                        writer.store(line, column, _mean(sum_, total).astype(part.dtype))
+                    start = place + (part.within * 2 + beside) * part.width
+                    vector = gcd(part.width, LOADED)
+                    for first in range(0, part.width, vector):
+                        with writer.vectorized(vector, "lane") as lane:
+                            to = start + first + lane
+                            writer.store(part.views["output"], to, line[first + lane])
+
     def _leave(self, found: Found) -> None:
         """What a warp found, where the others of its block find it."""
         writer, part = self.writer, self.part
@@ -46,7 +73,7 @@ class Merge:
         self.found = writer.allocate("found", lines * self.depth, ACCUMULATED, "shared")
         self.of_warps = writer.allocate("of_warps", STATISTICS * lines, ACCUMULATED, "shared")
         for height in range(part.heights):
-            at, row = int64(height), part.group + height * MATRIX
+            at, row = int64(height), part.rows_at(height)
             total = writer.value("sum", T.cuda.warp_reduce(found.sums[at], "sum", LANES))
             line = writer.value("line", part.warp * self.rows + row)
             with writer.when(row < self.rows):
@@ -101,9 +128,9 @@ class Merge:
     def _store(self, row: Expr, number: Expr, total: Expr, result: Expr) -> None:
         """An element of the result."""
         column = tirx.floormod(number, self.depth)
-        quotient = tirx.Select(total == real(0.0), real(0.0), result / total)
         place = self.part.row_of(self.part.attention.output, row) + column
-        self.writer.store(self.part.views["output"], place, quotient.astype(self.part.dtype))
+        value = _mean(result, total).astype(self.part.dtype)
+        self.writer.store(self.part.views["output"], place, value)
 
     def _open_barrier(self) -> Expr:
         """What this block waits for: its slice of all blocks' totals, and their rows' numbers."""
@@ -150,3 +177,8 @@ class Merge:
                     self.of_blocks, self.received, row, place, self.part.tiles.splits, own
                 )
                 self._store(row, number, total, result)
+
+
+def _mean(result: Expr, total: Expr) -> Expr:
+    """An element of the result; 0 of a row that sees no key."""
+    return tirx.Select(total == real(0.0), real(0.0), result / total)

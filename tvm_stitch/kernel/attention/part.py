@@ -1,4 +1,4 @@
-"""The place of a block and its threads in attention of few queries.
+"""The place of a block and its threads in attention.
 
 In: an Attention, its tiles, flat views of the parameters, block and thread. Writes into a Writer
 where rows and heads are; also what is asked of scores everywhere.
@@ -11,24 +11,36 @@ from math import e, log2
 
 from tvm import tirx
 
+from tvm_stitch.kernel.attention.tiles import (
+    MATRIX,
+    ROWS,
+    AttentionTiles,
+    blocks_of,
+    heights_of,
+    rows_of,
+    width_of,
+)
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
-from tvm_stitch.kernel.decode_attention.tiles import DecodeTiles, heights_of, rows_of, width_of
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.library.attention import Attention, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 LANES = 4  # that hold a row of an instruction's results: two neighbours each
 NOTHING = float("-inf")
 
 
 class Part:
-    """A head of keys on its way into TIR, as a block computes its share of it."""
+    """A head of keys on its way into TIR, as a block computes its share of it.
+
+    Rows are the queries of all heads that share it; a warp's begin with `first_row`.
+    """
 
     def __init__(
         self,
         attention: Attention,
-        tiles: DecodeTiles,
+        tiles: AttentionTiles,
         views: Mapping[str, Var],
         block: Expr,
         thread: Expr,
@@ -40,14 +52,26 @@ class Part:
         self.rows, self.heights = rows_of(attention), heights_of(attention)
         self.width = width_of(attention)
         self.dtype = dtype_of(views["query"])
-        head, rank = divided(block, tiles.splits)
+        # Blocks of a head's rows, or of a cluster that splits its keys: there is but one of them.
+        head, rank = divided(block, blocks_of(attention, tiles) // self._heads)
         batch, key_head = divided(head, attention.key_heads)
         self.rank = writer.value("rank", rank)
         self.batch = writer.value("batch", batch)
         self.key_head = writer.value("key_head", key_head)
         self.warp = writer.value("warp", tirx.floordiv(thread, WARP))
+        self.first_row: Expr = int64(0)
+        if tiles.by_rows:
+            self.first_row = writer.value("first_row", (self.rank * tiles.warps + self.warp) * ROWS)
         group, within = divided(tirx.floormod(thread, WARP), LANES)
         self.group, self.within = writer.value("group", group), writer.value("within", within)
+
+    @property
+    def _heads(self) -> int:
+        return self.attention.batch * self.attention.key_heads
+
+    def rows_at(self, height: int) -> Expr:
+        """The lane's row of the upper or the lower eight."""
+        return self.first_row + self.group + height * MATRIX
 
     def row_of(self, place: Place, row: Expr) -> Expr:
         """Where a row of queries, or of results, begins."""

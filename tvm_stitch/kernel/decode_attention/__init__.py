@@ -1,1 +1,0 @@
-"""Attention of few queries, as where a model decodes: keys split among warps and blocks."""
