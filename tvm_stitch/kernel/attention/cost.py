@@ -9,13 +9,16 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.attention.tiles import AttentionTiles, blocks_of
 from tvm_stitch.library.attention import NO_MASK, Attention
 
-# Measured on an H200 (bench/results/h200/attention.md), behind a fill of the L2.
-TURN_US = 0.9  # until a turn's keys and values are there and multiplied
+# Fitted to bench/results/h200/attention.md, behind a fill of the L2; of heads of 64, with others in
+# proportion.
 SHARE = 0.75  # of the bandwidth of a copy
-START_US = 1.2  # queries, and what a row ends with
-# What a multiprocessor takes for a warp's turn of 16 queries and keys, of heads of 64.
-WARP_TURN_US, DEPTHS = 0.04, 2 * 64
-MASKED = 0.6  # of the turns, where queries see keys up to a diagonal
+DEPTHS = 2 * 64
+# A turn, where a warp has all keys: what a multiprocessor takes for each warp, and at least.
+START_US, WARP_TURN_US, TURN_US = 2.2, 0.078, 0.65
+BIASED = 1.3  # times as long, where each lane loads a bias
+MASKED = 0.6  # of the turns, where queries see keys up to a diagonal and blocks are many
+# Where keys are split: a turn, and what the cluster adds.
+SPLIT_TURN_US, CLUSTER_US = 0.8, 1.4
 
 
 def predicted_us(attention: Attention, tiles: AttentionTiles, device: Device) -> float:
@@ -23,13 +26,13 @@ def predicted_us(attention: Attention, tiles: AttentionTiles, device: Device) ->
     a, timing = attention, device.timing
     start = timing.launch_us + timing.block_us
     read = a.bytes / (SHARE * device.bandwidth) * 1e6
+    depth = (a.depth + a.value_depth) / DEPTHS
     turns = -(-a.keys // tiles.keys)
     if tiles.by_rows:
         warps = blocks_of(a, tiles) * tiles.warps / device.multiprocessors
-        each = WARP_TURN_US * (a.depth + a.value_depth) / DEPTHS
-        share = 1.0 if a.mask == NO_MASK else MASKED
-        return start + START_US + max(read, share * turns * max(1.0, warps) * each)
-    if tiles.splits > 1:
-        start += timing.cluster_start_us + timing.cluster_us
+        each = depth * (BIASED if a.bias else 1.0)
+        busy = WARP_TURN_US * warps * (1.0 if a.mask == NO_MASK else MASKED)
+        return start + START_US + max(read, turns * each * max(busy, TURN_US))
+    cluster = CLUSTER_US if tiles.splits > 1 else 0.0
     waves = -(-blocks_of(a, tiles) // device.multiprocessors)
-    return start + max(read, TURN_US * turns * waves)
+    return start + cluster + max(read, SPLIT_TURN_US * depth * turns * waves)

@@ -189,7 +189,7 @@ def _split_keys(attention: Attention, device: Device) -> AttentionTiles:
     elements = rows_of(attention) * attention.value_depth
     splits = 1
     for more in SPLITS[1:] if device.capability >= CLUSTER_CAPABILITY else ():
-        if heads * splits >= device.multiprocessors or 4 * more > turns or elements % more:
+        if heads * more > device.multiprocessors or 4 * more > turns or elements % more:
             break
         splits = more
     warps = MOST_WARPS

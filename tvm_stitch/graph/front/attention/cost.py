@@ -18,6 +18,7 @@ OLDEST = 80  # compute capability that cuDNN has such kernels for
 START_US = 4.6
 QUERIES, KEYS, DEPTH = 64, 128, 64  # of a tile
 RATE = 2.65e12  # operations a second of a multiprocessor
+FEW, READ_AT = 16, 0.8  # queries that have keys read at this share of a copy's bandwidth
 # In CUDA graphs cuDNN's kernel begins 2.8 to 3.5 us behind its memset, and that 1.2 behind what is
 # in front, where kernels of this package follow each other at once.
 GAP_US = 4.0
@@ -62,7 +63,8 @@ def library_us(attention: Attention, device: Device) -> float:
     if a.mask != NO_MASK and a.queries > QUERIES:
         operations /= 2
     seconds = operations / (RATE * device.multiprocessors)
-    memory = a.bytes / device.bandwidth
+    share = READ_AT if a.queries <= FEW else 1.0
+    memory = a.bytes / (share * device.bandwidth)
     return START_US + max(seconds, memory) * 1e6
 
 
@@ -72,8 +74,8 @@ def own_us(attention: Attention, device: Device) -> float:
     scores = a.batch * a.heads * a.queries * a.keys
     if is_small(a):
         return ALONE_US + BYTES * a.elements / device.bandwidth * 1e6
-    moved = a.bytes + BYTES * PASSES * scores / AT_BANDWIDTH
-    return LAUNCHES * LAUNCH_US + moved / device.bandwidth * 1e6
+    moved = a.bytes + BYTES * PASSES * scores
+    return LAUNCHES * LAUNCH_US + moved / (AT_BANDWIDTH * device.bandwidth) * 1e6
 
 
 def is_small(attention: Attention) -> bool:
