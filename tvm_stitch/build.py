@@ -18,6 +18,7 @@ from tvm_stitch.device import Device, device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
+from tvm_stitch.executable.cuda import checks
 from tvm_stitch.executable.link import Executable, calls_libraries, linked
 from tvm_stitch.graph.back.dependent_launch import DependentLaunch
 from tvm_stitch.graph.back.outputs import Views
@@ -215,8 +216,9 @@ def launch_passes(
     target: tvm.target.Target, options: Options | None = None
 ) -> list[tvm.transform.Pass]:
     """What makes scheduled kernels as they are launched; put it behind TVM's dataflow passes."""
-    settings = options or Options()
-    return [DependentLaunch(device_of(target))] if settings.dependent_launch else []
+    wanted = (options or Options()).dependent_launch
+    # What a compiler of the user's makes, nobody checks.
+    return [DependentLaunch(device_of(target))] if wanted and checks() else []
 
 
 def finishing_passes(

@@ -86,8 +86,9 @@ class Options:
         the function. Weights that move are captured again.
     dependent_launch: launch kernels by programmatic dependent launch, which GPUs of compute
         capability 9.0 and newer have: a kernel is launched when the blocks of the one in front have
-        ended, and waits until that is complete before it accesses memory. Kernels with a barrier
-        of the whole grid are launched without. Changes no result.
+        ended, and waits until that is complete before it accesses memory, which is checked in
+        machine code. Kernels with a barrier of the whole grid are launched without, and all where
+        the user has registered a CUDA compiler in place of TVM's. Changes no result.
     extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}. Plans are
         compared by their average cost where every dimension has its first size, its second and so
         on (or its last, if another has more); unlisted dimensions count as 256, or as their upper

@@ -31,7 +31,8 @@ def compiled_by(compiler: Callable[[str], bytes]) -> Iterator[list[bytes]]:
 
     version = mock.patch.object(cuda, "_version", lambda *_: "1.0")
     nobody_else = mock.patch.object(cuda, "program_of", lambda *_: None)
-    with version, nobody_else, mock.patch.object(cuda, "_TVM", compiler):
+    in_order = mock.patch.object(cuda.load_order, "early", lambda *_: [])  # whatever it returns
+    with version, nobody_else, in_order, mock.patch.object(cuda, "_TVM", compiler):
         tvm.register_global_func(cuda.CREATE, create, override=True)
         try:
             yield loaded

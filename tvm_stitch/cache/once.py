@@ -17,6 +17,7 @@ from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.cache.versions import pass_settings
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.folder import wanted
+from tvm_stitch.executable.cuda import checks
 from tvm_stitch.library import shim
 from tvm_stitch.options import Options
 from tvm_stitch.tuning.apply import Records
@@ -55,7 +56,7 @@ def in_time(options: Options) -> Callable[[], bool]:
 def made_of(target: tvm.target.Target, options: Options, records: Records | None) -> list[str]:
     """What a pipeline's work depends on beside the module, in the settings of now."""
     # The device is this machine's GPU where the target names none.
-    device = f"{device_of(target)!r} {_libraries()}"
+    device = f"{device_of(target)!r} {_libraries()} {checks()}"
     return [str(target), device, _settings(options), _used(records), pass_settings()]
 
 

@@ -3,7 +3,9 @@
 TVM's code generator calls `tvm_callback_cuda_compile` for every module that it has written. Here it
 finds the compiler below, which asks a Store first, where one is in use, and then TVM's own. What is
 kept is named by all that goes into it: the source, the target, the compiler with its version and
-the settings that TVM takes from the environment. A callback of the user's is left alone.
+the settings that TVM takes from the environment. A callback of the user's is left alone. Kernels
+that wait for those in front of them are checked, whoever compiles them. Not checked is what others
+compile when they load it: libraries exported where there is no CUDA driver hold source.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ import tvm
 from tvm.support import nvcc
 
 from tvm_stitch.cache.store import Store
+from tvm_stitch.errors import StitchError
+from tvm_stitch.executable import load_order
 from tvm_stitch.executable.nvrtc_processes import Processes
 from tvm_stitch.workarounds.light_headers import light_headers
 from tvm_stitch.workarounds.nvrtc_calls import program_of
@@ -67,9 +71,12 @@ def writing() -> Iterator[list[str]]:
 
 def compiles() -> bool:
     """Whether modules become machine code here, by the compiler below."""
-    return tvm.get_global_func(CREATE, allow_missing=True) is not None and tvm.get_global_func(
-        CALLBACK
-    ).same_as(_OURS)
+    return tvm.get_global_func(CREATE, allow_missing=True) is not None and checks()
+
+
+def checks() -> bool:
+    """Whether whatever becomes machine code in this process does so by the compiler below."""
+    return bool(tvm.get_global_func(CALLBACK).same_as(_OURS))
 
 
 def compiled(code: str) -> Any:
@@ -79,8 +86,24 @@ def compiled(code: str) -> Any:
         sources.append(code)
         return b"\0"
     if store is None or any(os.environ.get(name) for name in _DUMPS):
-        return _machine_code(code)
-    return store.made(f"{KIND}/{_digest(code)}", lambda: bytes(_machine_code(code)))
+        return _in_order(code)
+    return store.made(f"{KIND}/{_digest(code)}", lambda: bytes(_in_order(code)))
+
+
+def _in_order(code: str) -> Any:
+    """The machine code of a source, in which kernels that wait first load nothing before."""
+    kernels = load_order.waiting(code)
+    made = _machine_code(code)
+    if not kernels or load_order.early(made, kernels) == []:
+        return made
+    # So too where nobody can tell: loads by pointers that are not restricted stay in order.
+    made = _machine_code(code.replace("__restrict__", ""))
+    if found := load_order.early(made, kernels):
+        raise StitchError(
+            f"the CUDA compiler has {', '.join(found)} access memory before it waits for the "
+            "kernels in front; compile with Options(dependent_launch=False), or by another CUDA"
+        )
+    return made
 
 
 def _machine_code(code: str) -> Any:
@@ -116,7 +139,7 @@ def depends_on() -> list[str]:
     version = _version(mode, os.environ.get("PATH", ""), os.environ.get("CUDA_PATH", ""))
     # Without a target in scope TVM compiles for this machine's GPU.
     arch = f"{target} {nvcc.get_target_compute_version(target)}"
-    return [tvm.__version__, mode, version, arch, str(settings)]
+    return [tvm.__version__, mode, version, arch, str(settings), load_order.VERSION]
 
 
 def _digest(code: str) -> str:
