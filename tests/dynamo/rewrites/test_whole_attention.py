@@ -1,5 +1,7 @@
 """Attention of an inference is part of a part: cuDNN is called from there."""
 
+import copy
+
 import pytest
 from library_stand_in import folder
 
@@ -12,6 +14,7 @@ from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.rewrites.whole_attention import with_whole_attention  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.dynamo.support import Libraries, Support  # noqa: E402
+from tvm_stitch.kernel.attention.build import AttentionKernels  # noqa: E402
 from tvm_stitch.library import locate, shim  # noqa: E402
 
 aten = torch.ops.aten
@@ -179,3 +182,38 @@ def test_on_a_cpu_without_kernels_attention_is_pytorchs(libraries):
     found = torch.compile(lambda *given: sdpa(*given) + 1, backend=ours)(q, k, v)
     torch.testing.assert_close(found, sdpa(q, k, v) + 1)
     assert any("scaled_dot_product" in each.operator for each in ours.log.report().left)
+
+
+class Decoding(torch.nn.Module):
+    """One token more, in a cache of known length of which a part is taken."""
+
+    def __init__(self, length=192, depth=32):
+        super().__init__()
+        for name in ("keys", "values"):
+            given = torch.randn(1, 2, length, depth, dtype=torch.bfloat16)
+            self.register_buffer(name, given)
+
+    def forward(self, query, key, value, position):
+        self.keys.index_copy_(2, position, key)
+        self.values.index_copy_(2, position, value)
+        seen = torch.arange(self.keys.shape[2]) <= position
+        return sdpa(query, self.keys, self.values, attn_mask=seen[None, None, None]) + 1
+
+
+def test_decoding_in_a_static_cache_is_one_part(libraries, monkeypatch):
+    made, make = [], AttentionKernels.kernel
+    monkeypatch.setattr(
+        AttentionKernels, "kernel", lambda *given: made.append(given) or make(*given)
+    )
+    ours, model = GraphCompiler(Settings(device=EXECUTOR, target="sm_90")), Decoding()
+    expected = copy.deepcopy(model)
+    run = torch.compile(model, backend=ours)
+    with torch.no_grad():
+        for position in (40, 41, 191):
+            token = [torch.randn(1, n, 1, 32, dtype=torch.bfloat16) for n in (2, 2, 2)]
+            token.append(torch.tensor([position]))
+            torch.testing.assert_close(run(*token), expected(*token), rtol=2e-2, atol=2e-2)
+            torch.testing.assert_close(model.keys, expected.keys)
+    report = ours.log.report()
+    assert len(report.parts) == 1 and not report.left
+    assert made
