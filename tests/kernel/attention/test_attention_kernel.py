@@ -216,3 +216,26 @@ def test_every_tile_by_rows(warps, ahead):
     for queries, keys in ((20, 9), (70, 50)):
         tiles = AttentionTiles(1, warps, ahead, by_rows=True)
         right(attention(2, 1, queries, keys, 64, batch=2), tiles=tiles)
+
+
+@pytest.mark.parametrize("ahead", (False, True))
+def test_turns_of_more_keys(ahead):
+    for by_rows, queries in ((True, 40), (False, 2)):
+        tiles = AttentionTiles(1, 2, ahead, by_rows=by_rows, turn=32)
+        for keys in (20, 100):
+            right(attention(4, 2, queries, keys, 64), tiles=tiles)
+
+
+@pytest.mark.parametrize(
+    "sizes, bias, warps, turn",
+    [
+        ((8, 8, 128, 128, 64), None, 2, 32),  # all blocks are resident
+        ((192, 192, 128, 128, 64), None, 2, 16),
+        ((600, 600, 49, 49, 32), Bias(0, 0, 49 * 49, 49, 1), 4, 32),
+        ((64, 64, 64, 32, 64), None, 4, 16),
+        ((4, 4, 64, 500, 128), None, 4, 16),  # too deep for more keys at once
+    ],
+)
+def test_turns_and_warps_by_rows(sizes, bias, warps, turn):
+    found = choose_tiles(attention(*sizes, bias=bias), DEVICE)
+    assert (found.by_rows, found.warps, found.turn) == (True, warps, turn)

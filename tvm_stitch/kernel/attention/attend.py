@@ -19,10 +19,11 @@ from math import gcd
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.attention.part import LANES, NOTHING, Part, power, real, reference
+from tvm_stitch.kernel.attention.part import NOTHING, Part, real, reference
 from tvm_stitch.kernel.attention.tiles import (
     CHUNK,
     FRAGMENT,
+    LANES,
     LOADED,
     MATRIX,
     PAIRS,
@@ -38,7 +39,7 @@ from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant
 from tvm_stitch.stages.symbolic_analyzer import int64
 
-LINES = 4  # of the values, of which a lane has a part
+LINES = FRAGMENT // LANES  # of the values, of which a lane has a part
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Attend:
     def __init__(self, part: Part) -> None:
         self.part, self.writer, self.attention = part, part.writer, part.attention
         self.heights, self.width, self.chunks = part.heights, part.width, chunks_of(part.attention)
+        self.turn = part.tiles.turn
 
     def emit(self) -> Found:
         """Write the whole pass."""
@@ -65,7 +67,7 @@ class Attend:
 
     def _begin(self) -> None:
         """Queries in registers, and rows that have seen no key."""
-        own, allocate = fragments_of(self.attention), self.writer.allocate
+        own, allocate = fragments_of(self.attention, self.part.tiles), self.writer.allocate
         self.queries = allocate("queries", own.queries, PAIR)
         self.totals = allocate("totals", own.sums, ACCUMULATED)
         self.largest = allocate("largest", self.heights, ACCUMULATED)
@@ -108,22 +110,30 @@ class Attend:
         turns = self._turns()
         first: Expr = int64(0)
         if not tiles.by_rows:
-            first = writer.value("first", (part.warp * tiles.splits + part.rank) * FRAGMENT)
+            first = writer.value("first", (part.warp * tiles.splits + part.rank) * self.turn)
         loaded = self._allocate("loaded")
-        if not tiles.ahead:
-            with writer.rolled(turns, "turn") as turn:
-                self._load_turn(loaded, first + turn * tiles.keys)
-                self._multiply(loaded, first + turn * tiles.keys, constant(turns) != 1)
+        several = constant(turns) != 1
+        # Only the last turn may reach beyond the keys; which it is nobody knows below a diagonal.
+        ends = self._has_rest and constant(turns) is not None
+        if tiles.ahead:
+            following = self._allocate("following")
+            self._load_turn(loaded, first)
+            with writer.rolled(turns - 1, "turn") as turn:
+                self._load_turn(following, first + (turn + 1) * tiles.keys)
+                self._multiply(loaded, first + turn * tiles.keys, several, not ends)
+                for to, source in zip(loaded, following, strict=True):
+                    with writer.unrolled(int(buffer_size(to)), "pair") as pair:
+                        writer.store(to, pair, source[pair])
+            self._multiply(loaded, first + (turns - 1) * tiles.keys, several)
             return
-        following = self._allocate("following")
-        self._load_turn(loaded, first)
-        with writer.rolled(turns - 1, "turn") as turn:
-            self._load_turn(following, first + (turn + 1) * tiles.keys)
-            self._multiply(loaded, first + turn * tiles.keys, True)
-            for to, source in zip(loaded, following, strict=True):
-                with writer.unrolled(int(buffer_size(to)), "pair") as pair:
-                    writer.store(to, pair, source[pair])
-        self._multiply(loaded, first + (turns - 1) * tiles.keys, constant(turns) != 1)
+        before = turns - 1 if ends else turns
+        if constant(before) != 0:
+            with writer.rolled(before, "turn") as turn:
+                self._load_turn(loaded, first + turn * tiles.keys, not ends)
+                self._multiply(loaded, first + turn * tiles.keys, several, not ends)
+        if ends:
+            self._load_turn(loaded, first + before * tiles.keys)
+            self._multiply(loaded, first + before * tiles.keys, several)
 
     def _turns(self) -> int | Expr:
         """As many as there are keys for, or as the block's last query sees, where it sees those up
@@ -144,32 +154,35 @@ class Attend:
         return a.keys - a.queries if a.mask == BOTTOM_RIGHT else 0
 
     def _allocate(self, name: str) -> tuple[Var, Var]:
-        own = fragments_of(self.attention)
+        own = fragments_of(self.attention, self.part.tiles)
         return (
             self.writer.allocate(f"{name}_keys", own.keys, PAIR),
             self.writer.allocate(f"{name}_values", own.values, PAIR),
         )
 
-    def _load_turn(self, to: tuple[Var, Var], first: Expr) -> None:
+    def _load_turn(self, to: tuple[Var, Var], first: Expr, is_last: bool = True) -> None:
         """A warp's keys and values; of those beyond the last, that one's."""
         keys, values = to
-        for tile in range(FRAGMENT // MATRIX):
-            start = self._start_of(self.attention.key, first + self.part.group + tile * MATRIX)
+        for tile in range(self.turn // MATRIX):
+            key = first + self.part.group + tile * MATRIX
+            start = self._start_of(self.attention.key, key, is_last)
             for chunk in range(self.chunks):
                 at = int64((tile * self.chunks + chunk) * PAIRS)
                 self._load_depth(keys, at, "key", start, chunk)
         pairs = gcd(self.width, LOADED) // 2
-        for line in range(LINES):
+        for line in range(self.turn // LANES):
             key = first + self.part.within * 2 + (line // 2 * MATRIX + line % 2)
-            start = self._start_of(self.attention.value, key) + self.part.group * self.width
+            start = self._start_of(self.attention.value, key, is_last)
+            start = start + self.part.group * self.width
             for part in range(self.width // 2 // pairs):
                 at = line * (self.width // 2) + part * pairs
                 self._load(values, int64(at), "value", start + part * 2 * pairs, pairs)
 
-    def _start_of(self, place: Place, key: Expr) -> Expr:
+    def _start_of(self, place: Place, key: Expr, is_last: bool) -> Expr:
         """Where a key's row begins."""
         last = int64(self.attention.keys - 1)
-        key = self.writer.value("key", tirx.min(key, last) if self._has_rest else key)
+        is_beyond = self._has_rest and is_last
+        key = self.writer.value("key", tirx.min(key, last) if is_beyond else key)
         head = self.part.batch * place.batch + self.part.key_head * place.head
         return place.start + head + key * place.row
 
@@ -178,28 +191,35 @@ class Attend:
         """Whether the last turn is of fewer keys than warps have room for."""
         return bool(self.attention.keys % self.part.tiles.keys)
 
-    def _multiply(self, loaded: tuple[Var, Var], first: Expr, are_several: bool) -> None:
+    def _multiply(
+        self, loaded: tuple[Var, Var], first: Expr, are_several: bool, is_last: bool = True
+    ) -> None:
         """A turn: scores, the largest so far, weights, and values by them added to the totals."""
         keys, values = loaded
-        scores = self._scores(keys, first)
+        scores = self._scores(keys, first, is_last)
         for height in range(self.heights):
             self._weigh(scores, height, are_several)
+        for group in range(self.turn // FRAGMENT):
+            self._add_values(scores, values, group)
+
+    def _add_values(self, scores: Var, values: Var, group: int) -> None:
+        """Sixteen keys' values by their weights, which are rounded."""
         weights = self.writer.allocate("weights", 2 * SUMS, self.part.dtype)
         pairs = self.writer.view(weights, int64(SUMS), dtype=PAIR)
         for number in range(SUMS):
-            tile, height = number // 2, number % 2
+            tile, height = group * 2 + number // 2, number % 2
             if height < self.heights:
                 low = int64(tile * SUMS + height * 2)
                 at = self.writer.view(weights, int64(2), 2 * number)
                 round_pair(self.writer, scores[low], scores[low + 1], at)
         factor = [pairs[int64(n)] if n % 2 < self.heights else _none() for n in range(SUMS)]
-        lines = self.width // 2
+        first, lines = group * LINES * self.width // 2, self.width // 2
         for column in range(self.width):
+            at = [first + line * lines + column // 2 for line in range(LINES)]
             beside = [
-                pair_of(values[int64(tile * 2 * lines + column // 2)],
-                        values[int64((tile * 2 + 1) * lines + column // 2)], column % 2)
-                for tile in range(2)
-            ]  # fmt: skip
+                pair_of(values[int64(at[line])], values[int64(at[line + 1])], column % 2)
+                for line in (0, 2)
+            ]
             self._instruction(self.totals, column * SUMS, factor, beside)
 
     def _instruction(self, to: Var, at: int, first: Sequence[Expr], second: Sequence[Expr]) -> None:
@@ -207,10 +227,10 @@ class Attend:
         sums = [to[int64(at + number)] for number in range(SUMS)]
         self.writer.call(mma_m16n8k16(self.part.dtype)(*sums, *first, *second, *sums))
 
-    def _scores(self, keys: Var, first: Expr) -> Var:
-        """The products of queries and a turn's keys, scaled, with their bias, minus infinity where
-        a key is not seen; of each eight keys four of a lane."""
-        tiles = FRAGMENT // MATRIX
+    def _scores(self, keys: Var, first: Expr, is_last: bool) -> Var:
+        """The products of queries and a turn's keys, with their bias, minus infinity where a key is
+        not seen; of each eight keys four of a lane."""
+        tiles = self.turn // MATRIX
         scores = self.writer.allocate("scores", tiles * SUMS, ACCUMULATED)
         with self.writer.unrolled(tiles * SUMS, "number") as number:
             self.writer.store(scores, number, real(0.0))
@@ -233,11 +253,12 @@ class Attend:
             if height < self.heights:
                 row = self.part.rows_at(height)
                 key = first + self.part.within * 2 + (number // SUMS * MATRIX + number % 2)
-                value = scores[int64(number)] * real(self.attention.scale)
-                self.writer.store(scores, int64(number), self._seen(value, row, key))
+                self.writer.store(
+                    scores, int64(number), self._seen(scores[int64(number)], row, key, is_last)
+                )
         return scores
 
-    def _seen(self, score: Expr, row: Expr, key: Expr) -> Expr:
+    def _seen(self, score: Expr, row: Expr, key: Expr, is_last: bool) -> Expr:
         """A score with its bias; minus infinity where the query does not see the key."""
         a, bias = self.attention, self.attention.bias
         head, query = self.part.of_head(tirx.min(row, int64(self.part.rows - 1)))
@@ -245,11 +266,11 @@ class Attend:
             last = tirx.min(key, int64(a.keys - 1))
             place = bias.start + self.part.batch * bias.batch + head * bias.head
             place = place + query * bias.query + last * bias.key
-            score = score + self.part.views["bias"][place].astype(ACCUMULATED)
+            score = score * real(a.scale) + self.part.views["bias"][place].astype(ACCUMULATED)
         limit = None
         if a.mask != NO_MASK:
             limit = key <= query + self._diagonal
-        seen = all_of(limit, key < a.keys if self._has_rest else None)
+        seen = all_of(limit, key < a.keys if self._has_rest and is_last else None)
         return score if seen is None else tirx.Select(seen, score, real(NOTHING))
 
     def _weigh(self, scores: Var, height: int, are_several: bool) -> None:
@@ -258,7 +279,7 @@ class Attend:
         writer, at = self.writer, int64(height)
         own = [
             int64(tile * SUMS + height * 2 + beside)
-            for tile in range(FRAGMENT // MATRIX)
+            for tile in range(self.turn // MATRIX)
             for beside in range(2)
         ]
         most = self.largest[at]
@@ -267,7 +288,7 @@ class Attend:
         most = writer.value("most", T.cuda.warp_reduce(most, "max", LANES))
         below = writer.value("below", reference(most))
         if are_several:
-            factor = writer.value("factor", power(self.largest[at] - below))
+            factor = writer.value("factor", self.part.power(self.largest[at], below))
             writer.store(self.sums, at, self.sums[at] * factor)
             with writer.unrolled(self.width, "column") as column:
                 for beside in range(2):
@@ -275,7 +296,7 @@ class Attend:
                     writer.store(self.totals, total, self.totals[total] * factor)
         writer.store(self.largest, at, most)
         for number in own:
-            writer.store(scores, number, power(scores[number] - below))
+            writer.store(scores, number, self.part.power(scores[number], below))
             writer.store(self.sums, at, self.sums[at] + scores[number])
 
 

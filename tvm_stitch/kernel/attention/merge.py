@@ -14,8 +14,8 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.attention.attend import Found
-from tvm_stitch.kernel.attention.part import LANES, Part, power, real, reference
-from tvm_stitch.kernel.attention.tiles import LOADED, STATISTICS, SUMS, slice_of
+from tvm_stitch.kernel.attention.part import Part, real, reference
+from tvm_stitch.kernel.attention.tiles import LANES, LOADED, STATISTICS, SUMS, slice_of
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.tir_builder import divided
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
@@ -100,7 +100,7 @@ class Merge:
         below = writer.value("below", reference(most))
         total, result = real(0.0), real(0.0)
         for number, each in enumerate(own):
-            factor = writer.value("factor", power(stats[each] - below))
+            factor = writer.value("factor", self.part.power(stats[each], below))
             total = total + stats[each + 1] * factor
             result = result + values[number * apart + place] * factor
         return most, writer.value("total", total), writer.value("result", result)

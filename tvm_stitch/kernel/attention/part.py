@@ -12,6 +12,7 @@ from math import e, log2
 from tvm import tirx
 
 from tvm_stitch.kernel.attention.tiles import (
+    LANES,
     MATRIX,
     ROWS,
     AttentionTiles,
@@ -27,7 +28,6 @@ from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
 from tvm_stitch.stages.symbolic_analyzer import int64
 
-LANES = 4  # that hold a row of an instruction's results: two neighbours each
 NOTHING = float("-inf")
 
 
@@ -78,6 +78,17 @@ class Part:
         head, query = self.of_head(row)
         return place.start + self.batch * place.batch + head * place.head + query * place.row
 
+    def power(self, score: Expr, below: Expr) -> Expr:
+        """The exponential of a score's distance from the one that its row is measured from.
+
+        Without a bias scores are as they are multiplied, and the scale is in the instruction that
+        takes the distance; with one they may be as low as numbers go, and must not become lower.
+        """
+        if self.attention.bias is None:
+            unit = real(self.attention.scale * log2(e))
+            return tirx.exp2(score * unit - below * unit)
+        return tirx.exp2((score - below) * real(log2(e)))
+
     def of_head(self, row: Expr) -> tuple[Expr, Expr]:
         """A row's head of queries, and its query."""
         of_head, query = divided(row, self.attention.queries)
@@ -92,8 +103,3 @@ def real(value: float) -> Expr:
 def reference(most: Expr) -> Expr:
     """What powers are measured from: the largest score, or 0 where no key is seen."""
     return tirx.Select(most == real(NOTHING), real(0.0), most)
-
-
-def power(distance: Expr) -> Expr:
-    """e to the power of a score's distance from its reference."""
-    return tirx.exp2(distance * real(log2(e)))

@@ -26,25 +26,28 @@ from tvm_stitch.stages.stage import Refused
 CAPABILITY = 80  # compute capability of such instructions of tensor cores
 CLUSTER_CAPABILITY = 90
 ROWS = 16  # queries that share a head of keys: what an instruction has of one side
-FRAGMENT = 16  # keys that a warp takes at once
+FRAGMENT = 16  # keys that an instruction multiplies values by
+LONG_TURN = 32  # keys that a warp takes at once where registers and time allow
 MATRIX = 8  # rows, keys or columns of what an instruction's factors are made of
 LOADED = 8  # halves of a load
 CHUNK = 32  # of the depth: what four lanes load of a key
 PAIRS = LOADED // 2  # registers of a load
 SUMS = 4  # of a lane, of what an instruction computes
+LANES = 4  # that hold a row of an instruction's results: two neighbours each
 COLUMNS = 16  # the value's depth is a multiple: lanes have pairs of neighbours
 MOST_WARPS = 8
 # Blocks of a cluster. Of 16 few find room at once: 4096 keys of 8 heads of 128 take 12.8 us on an
 # H200, and 9.5 by 8 (bench/results/h200/attention.md).
 SPLITS = (1, 2, 4, 8)
-ROW_WARPS = 4  # of a block, where each has queries of its own
+# Of a block, where each has queries of its own: of short sequences, and of others.
+MOST_ROW_WARPS, ROW_WARPS = 4, 2
 STATISTICS = 2  # of a row: its largest score, and the sum of powers
 SCORE_REGISTERS = 24  # scores, weights, and what rescales the sums
 
 
 @dataclass(frozen=True)
 class AttentionTiles:
-    """A warp has 16 queries, and takes 16 keys at a time.
+    """A warp has 16 queries, and takes `turn` keys at a time.
 
     `by_rows`: each of a block's `warps` has queries of its own, and all keys. Otherwise they share
     the queries, and the keys are split among the warps of a cluster of `splits` blocks. `ahead`:
@@ -55,6 +58,7 @@ class AttentionTiles:
     warps: int
     ahead: bool
     by_rows: bool = False
+    turn: int = FRAGMENT
 
     @property
     def threads(self) -> int:
@@ -64,7 +68,7 @@ class AttentionTiles:
     @property
     def keys(self) -> int:
         """That are taken in a turn, by all warps that share queries."""
-        return FRAGMENT if self.by_rows else FRAGMENT * self.warps * self.splits
+        return self.turn if self.by_rows else self.turn * self.warps * self.splits
 
     @property
     def rows(self) -> int:
@@ -74,9 +78,9 @@ class AttentionTiles:
     def __str__(self) -> str:
         """One line for people."""
         if self.by_rows:
-            return f"{self.warps} warps per block, {ROWS} queries each, {FRAGMENT} keys at a time"
+            return f"{self.warps} warps per block, {ROWS} queries each, {self.turn} keys at a time"
         blocks = "a block" if self.splits == 1 else f"a cluster of {self.splits} blocks"
-        return f"a head of keys by {blocks} of {self.warps} warps, {FRAGMENT} keys each at a time"
+        return f"a head of keys by {blocks} of {self.warps} warps, {self.turn} keys each at a time"
 
 
 def tiles_to_json(tiles: AttentionTiles) -> str:
@@ -122,15 +126,15 @@ class Fragments:
     values: int
 
 
-def fragments_of(attention: Attention) -> Fragments:
+def fragments_of(attention: Attention, tiles: AttentionTiles) -> Fragments:
     """What a lane holds."""
     chunks, width = chunks_of(attention), width_of(attention)
     return Fragments(
         SUMS * width,
         chunks * heights_of(attention) * PAIRS,
-        chunks * FRAGMENT // MATRIX * PAIRS,
-        # Lines of four keys, two halves in a register.
-        4 * width // 2,
+        chunks * tiles.turn // MATRIX * PAIRS,
+        # Lines of a quarter of the keys, two halves in a register.
+        tiles.turn // LANES * width // 2,
     )
 
 
@@ -147,9 +151,14 @@ def slice_of(attention: Attention, tiles: AttentionTiles) -> int:
 
 def footprint(attention: Attention, tiles: AttentionTiles) -> Footprint:
     """What a block takes: a turn of keys and values, perhaps another, and partial sums."""
-    own, rows = fragments_of(attention), rows_of(attention)
-    loaded = (own.keys + own.values) * (2 if tiles.ahead else 1)
-    registers = loaded + own.sums + own.queries + SCORE_REGISTERS + OVERHEAD_REGISTERS
+    own, rows = fragments_of(attention, tiles), rows_of(attention)
+    loaded = own.keys + own.values
+    if tiles.ahead:
+        loaded *= 2
+    elif tiles.turn > FRAGMENT:
+        loaded //= 2  # ptxas loads the others when these are multiplied
+    scores = SCORE_REGISTERS * tiles.turn // FRAGMENT
+    registers = loaded + own.sums + own.queries + scores + OVERHEAD_REGISTERS
     sums = 0
     if not tiles.by_rows:
         sums = tiles.warps * rows * (attention.value_depth + STATISTICS)
@@ -171,15 +180,26 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
 
 def choose_tiles(attention: Attention, device: Device) -> AttentionTiles:
     """By rows, where a head has more than a warp takes; else its keys are split."""
-    if rows_of(attention) > ROWS:
-        fragments = -(-rows_of(attention) // ROWS)
-        chosen = AttentionTiles(1, min(ROW_WARPS, fragments), True, by_rows=True)
-    else:
-        chosen = _split_keys(attention, device)
+    by_rows = rows_of(attention) > ROWS
+    chosen = _split_rows(attention, device) if by_rows else _split_keys(attention, device)
     is_short = attention.keys <= chosen.keys
     if is_short or footprint(attention, chosen).registers > MAX_REGISTERS:
         return replace(chosen, ahead=False)
     return chosen
+
+
+def _split_rows(attention: Attention, device: Device) -> AttentionTiles:
+    """Long turns, where all blocks are resident at once: otherwise more of them hide latencies.
+
+    Where each score has a bias, half as many turns wait for it.
+    """
+    warps = -(-rows_of(attention) // ROWS)
+    chosen = AttentionTiles(1, warps if warps <= MOST_ROW_WARPS else ROW_WARPS, True, by_rows=True)
+    wide = replace(chosen, turn=LONG_TURN)
+    room = footprint(attention, wide).blocks_per_sm(device) * device.multiprocessors
+    of_scores = attention.bias is not None and attention.bias.query != 0
+    wants = of_scores or blocks_of(attention, wide) <= room
+    return wide if room and wants and attention.keys > LONG_TURN else chosen
 
 
 def _split_keys(attention: Attention, device: Device) -> AttentionTiles:
