@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 from typing import Any
+
+from tvm_stitch.library.attention import NO_MASK, TOP_LEFT, Attention, Bias, Place
+from tvm_stitch.stages.stage import Refused
 
 CASES = (
     # Decoding: one query of heads of which several share keys, or none.
@@ -27,77 +29,48 @@ CASES = (
 CLOSE = 2e-2  # of bfloat16
 
 
-@dataclass(frozen=True)
-class Case:
-    """Batch, heads of queries and of keys, queries, keys, depth, and what is added to scores."""
-
-    batch: int
-    heads: int
-    key_heads: int
-    queries: int
-    keys: int
-    depth: int
-    kind: str = ""
-
-    @classmethod
-    def of(cls, text: str) -> Case:
-        """Numbers separated by commas, perhaps a letter."""
-        numbers = text.split(",")
-        kind = numbers.pop() if text[-1].isalpha() else ""
-        batch, heads, key_heads, queries, keys, depth = map(int, numbers)
-        return cls(batch, heads, key_heads, queries, keys, depth, kind)
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of query, keys and values, and perhaps of a bias."""
-        rows = self.batch, self.heads, self.queries, self.depth
-        columns = self.batch, self.key_heads, self.keys, self.depth
-        bias = {
-            "b": ((self.batch, 1, 1, self.keys),),
-            "s": ((1, self.heads, self.queries, self.keys),),
-        }
-        return rows, columns, columns, *bias.get(self.kind, ())
-
-    def attention(self) -> Any:
-        """What is asked for, all tensors dense."""
-        from tvm_stitch.library.attention import NO_MASK, TOP_LEFT, Attention, Bias, Place
-
-        rows = Place(0, *_strides(self.shapes[0]))
-        columns = Place(0, *_strides(self.shapes[1]))
-        bias = {
-            "b": Bias(0, self.keys, 0, 0, 1),
-            "s": Bias(0, 0, self.queries * self.keys, self.keys, 1),
-        }
-        return Attention(
-            TOP_LEFT if self.kind == "c" else NO_MASK, 1 / sqrt(self.depth),
-            self.batch, self.heads, self.key_heads, self.queries, self.keys, self.depth,
-            self.depth, rows, columns, columns, rows, bias.get(self.kind),
-        )  # fmt: skip
+def attention_of(text: str) -> Attention:
+    """Batch, heads of queries and of keys, queries, keys and depth, perhaps a letter: all dense."""
+    numbers = text.split(",")
+    kind = numbers.pop() if text[-1].isalpha() else ""
+    batch, heads, key_heads, queries, keys, depth = map(int, numbers)
+    rows = Place(0, heads * queries * depth, queries * depth, depth)
+    columns = Place(0, key_heads * keys * depth, keys * depth, depth)
+    biases = {"b": Bias(0, keys, 0, 0, 1), "s": Bias(0, 0, queries * keys, keys, 1)}
+    mask = TOP_LEFT if kind == "c" else NO_MASK
+    sizes = batch, heads, key_heads, queries, keys, depth, depth
+    places = rows, columns, columns, rows
+    return Attention(mask, 1 / sqrt(depth), *sizes, *places, biases.get(kind))
 
 
-def _strides(shape: Sequence[int]) -> tuple[int, int, int]:
-    """Of the dimensions of a dense tensor but its last."""
-    _, heads, rows, depth = shape
-    return heads * rows * depth, rows * depth, depth
+def shapes_of(a: Attention) -> tuple[tuple[int, ...], ...]:
+    """Of query, keys and values, and perhaps of a bias."""
+    columns = a.batch, a.key_heads, a.keys, a.depth
+    found = [(a.batch, a.heads, a.queries, a.depth), columns, columns]
+    if a.bias is not None:
+        of_scores = 1, a.heads, a.queries, a.keys
+        found.append(of_scores if a.bias.query else (a.batch, 1, 1, a.keys))
+    return tuple(found)
 
 
-def kernel_of(case: Case, target: Any, dtype: str = "bfloat16") -> Any:
+def kernel_of(attention: Attention, target: Any, dtype: str = "bfloat16") -> Any:
     """The scheduled function, of query, keys, values, perhaps a bias, and the result."""
     from tvm import tirx
 
     from tvm_stitch.device import device_of
     from tvm_stitch.kernel.attention.build import AttentionKernels
 
-    names = ("query", "key", "value", "bias")[: len(case.shapes)]
-    shapes = [*case.shapes, case.shapes[0]]
+    given = shapes_of(attention)
+    names = ("query", "key", "value", "bias")[: len(given)]
+    shapes = [*given, given[0]]
     params = [
         tirx.decl_buffer(shape, dtype, name)
         for shape, name in zip(shapes, (*names, "output"), strict=True)
     ]
-    return AttentionKernels(device_of(target)).kernel(case.attention(), params)
+    return AttentionKernels(device_of(target)).kernel(attention, params)
 
 
-def measure(case: Case) -> dict[str, float | str]:
+def measure(attention: Attention) -> dict[str, float]:
     """The row of a case."""
     import torch
     import tvm
@@ -110,43 +83,46 @@ def measure(case: Case) -> dict[str, float | str]:
     target = full_target("cuda")
     device = device_of(target)
     torch.manual_seed(0)
-    given = [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in case.shapes]
+    given = [
+        torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes_of(attention)
+    ]
     result = torch.zeros_like(given[0])
-    function = kernel_of(case, target).with_attr("global_symbol", "attention")
+    function = kernel_of(attention, target).with_attr("global_symbol", "attention")
     built = tvm.compile(tvm.IRModule({"attention": function}), target=target)["attention"]
     tensors = [tvm.runtime.from_dlpack(each) for each in (*given, result)]
     calls: dict[str, Callable[[], object]] = {"ours": partial(built, *tensors)}
-    calls |= _of_torch(case, given)
+    calls |= _of_torch(attention, given)
     for call in calls.values():
         call()
-    exact = _attend(case, [each.double() for each in given])
+    exact = _attend(attention, [each.double() for each in given])
     error = (result.double() - exact).abs().max().item()
     if not error <= CLOSE:
-        raise ValueError(f"{case}: an error of {error}")
+        raise ValueError(f"{attention}: an error of {error}")
     times = Meter().gpu_times(calls)
-    expected, attention = AttentionKernels(device).us(case.attention()), case.attention()
+    expected = AttentionKernels(device).us(attention)
+    assert not isinstance(expected, Refused), expected.reason
     read = {"bytes": attention.bytes / device.bandwidth * 1e6, "predicted": expected}
     return {**read, **{name: time.us for name, time in times.items()}}
 
 
-def _attend(case: Case, given: Sequence[Any]) -> Any:
+def _attend(attention: Attention, given: Sequence[Any]) -> Any:
     import torch
 
     query, key, value, *bias = given
     mask = bias[0] if bias else None
-    shares = case.heads != case.key_heads
+    shares, causal = attention.heads != attention.key_heads, attention.mask != NO_MASK
     return torch.nn.functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=case.kind == "c", enable_gqa=shares
+        query, key, value, attn_mask=mask, is_causal=causal, enable_gqa=shares
     )
 
 
-def _of_torch(case: Case, given: Sequence[Any]) -> dict[str, Callable[[], object]]:
+def _of_torch(attention: Attention, given: Sequence[Any]) -> dict[str, Callable[[], object]]:
     """PyTorch's calls that take the case."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     def by(backend: Any) -> object:
         with sdpa_kernel(backend):
-            return _attend(case, given)
+            return _attend(attention, given)
 
     ways = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention": SDPBackend.FLASH_ATTENTION}
     found: dict[str, Callable[[], object]] = {}
@@ -159,7 +135,7 @@ def _of_torch(case: Case, given: Sequence[Any]) -> dict[str, Callable[[], object
     return found
 
 
-def table(rows: dict[str, dict[str, float | str]]) -> str:
+def table(rows: dict[str, dict[str, float]]) -> str:
     """The rows as Markdown."""
     columns = ("bytes", "predicted", "ours", "cuDNN", "FlashAttention")
     lines = [f"| case | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
@@ -173,7 +149,7 @@ def main() -> None:
     """Measure the cases that are asked for, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=CASES, help="as 1,32,8,1,512,128 or …,c")
-    rows = {text: measure(Case.of(text)) for text in parser.parse_args().cases}
+    rows = {text: measure(attention_of(text)) for text in parser.parse_args().cases}
     print(table(rows))
 
 

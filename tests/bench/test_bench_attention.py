@@ -4,14 +4,14 @@ import pytest
 from check import H200
 from tvm import tirx
 
-from bench.attention import CASES, Case, kernel_of, table
+from bench.attention import CASES, attention_of, kernel_of, shapes_of, table
 
 
 @pytest.mark.parametrize("text", CASES)
 def test_every_case_has_a_kernel(text):
-    case = Case.of(text)
-    assert isinstance(kernel_of(case, H200), tirx.PrimFunc)
-    assert case.attention().tensors == len(case.shapes)
+    attention = attention_of(text)
+    assert isinstance(kernel_of(attention, H200), tirx.PrimFunc)
+    assert attention.tensors == len(shapes_of(attention))
 
 
 def test_a_table():
