@@ -162,6 +162,8 @@ def test_what_is_not_taken():
         ((2, 2, 1, 64, 256), "too deep"),
     ):
         assert reason in why_not(attention(*sizes), DEVICE).reason
+    turned = replace(attention(2, 2, 1, 64, 64), scale=-0.5)
+    assert "the least" in why_not(turned, DEVICE).reason
     assert "tensor cores" in why_not(attention(2, 2, 1, 64, 64), device_of(OLD)).reason
     assert choose_tiles(attention(2, 2, 1, 640, 64), device_of(A100)).splits == 1
 

@@ -171,6 +171,8 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
     """Why there is no kernel for such heads on this GPU."""
     if device.capability < CAPABILITY:
         return Refused(f"{device.name} has no tensor cores for such a product")
+    if attention.scale <= 0:
+        return Refused("a scale that turns the largest score into the least")
     if attention.depth % LOADED or attention.value_depth % COLUMNS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}")
     if footprint(attention, AttentionTiles(1, 1, False, by_rows=True)).registers > MAX_REGISTERS:
