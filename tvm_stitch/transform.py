@@ -146,7 +146,7 @@ def _timing(mod: tvm.IRModule, cuda: tvm.target.Target, options: Options) -> Ite
     if not options.measure:
         yield None
         return
-    with closing(GpuClock(cuda, options.ways)) as clock:
+    with closing(GpuClock(cuda, options.ways, options.dependent_launch)) as clock:
         yield lambda region, plan: measured(mod, region, plan, clock)
 
 
@@ -305,10 +305,10 @@ def _slower_ways(
     if not names:
         return {}
     with ExitStack() as stack:
-        ways = [
-            (without, stack.enter_context(closing(GpuClock(cuda, _without(options, without)))))
-            for without in (WITHOUT_LIBRARY, WITHOUT_OURS)
-        ]
+        ways = []
+        for without in (WITHOUT_LIBRARY, WITHOUT_OURS):
+            clock = GpuClock(cuda, _without(options, without), options.dependent_launch)
+            ways.append((without, stack.enter_context(closing(clock))))
         return faster_without(mod, names, ways)
 
 

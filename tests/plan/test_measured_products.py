@@ -27,7 +27,7 @@ class MadeUpClocks:
     def __init__(self, own, library):
         self.own, self.library, self.asked, self.opened = own, library, [], 0
 
-    def __call__(self, _target, schemes):
+    def __call__(self, _target, schemes, _dependent_launch):
         self.schemes, self.opened = schemes, self.opened + 1
         return MadeUpClock(self, schemes)
 

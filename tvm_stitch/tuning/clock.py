@@ -29,8 +29,11 @@ RUN_SECONDS = 180.0
 class GpuClock:
     """Times modules on this machine's GPU."""
 
-    def __init__(self, target: tvm.target.Target, schemes: tuple[str, ...]) -> None:
+    def __init__(
+        self, target: tvm.target.Target, schemes: tuple[str, ...], dependent_launch: bool = True
+    ) -> None:
         _check_gpu(target)
+        self._dependent_launch = dependent_launch
         self._target = tvm.ir.save_json(target)
         self._schemes = list(schemes)
         self._builders: list[WorkerProcess] = []  # one for each plan of a module
@@ -65,6 +68,7 @@ class GpuClock:
             "module": module,
             "plan": plan.to_json(),
             "schemes": self._schemes,
+            "dependent_launch": self._dependent_launch,
             "target": self._target,
             "library": library,
         }

@@ -10,7 +10,7 @@ In: messages as plain data. Out: answers as plain data. A handler knows one work
     {"do": "compare"}                                      -> {}          what the last run computed
     {"do": "race", "runners": [{"library", "schedule"}]}   -> {"costs"}   timed interleaved
     {"do": "count", "schedule"}                            -> {"cost"}    the CPU executor
-    {"do": "build_module", "module", "plan", "schemes", "target", "library"}
+    {"do": "build_module", "module", "plan", "schemes", "dependent_launch", "target", "library"}
                                                            -> {}          on any machine
     {"do": "time_module", "module", "library"}             -> {"cost"}    needs a GPU
 
@@ -103,11 +103,20 @@ class Handler:
         return {"error": wrong} if wrong else {"cost": float(cost)}
 
     def _build_module(
-        self, module: str, plan: str, schemes: list[str], target: str, library: str
+        self,
+        module: str,
+        plan: str,
+        schemes: list[str],
+        dependent_launch: bool,
+        target: str,
+        library: str,
     ) -> None:
+        from tvm_stitch.options import Options
+        from tvm_stitch.plan.saved import SavedPlan
         from tvm_stitch.tuning.measuring.module import build
 
-        build(module, plan, schemes, target, library)
+        given = {"plan": SavedPlan.from_json(plan), "dependent_launch": dependent_launch}
+        build(module, Options.of_ways(schemes, **given), target, library)
 
     def _time_module(self, module: str, library: str) -> Message:
         from tvm_stitch.tuning.measuring.module import Model

@@ -1,14 +1,15 @@
 """Modules of several kernels, compiled by a given plan and timed as a whole.
 
-In: a Relax module of TIR calls, as the planner sees it, and a SavedPlan of its block: an empty one
-leaves everything to TVM. Out: a library, and the time of its main. Runs in a measuring process.
+In: a Relax module of TIR calls, as the planner sees it, and Options with a SavedPlan of its block:
+an empty one leaves everything to TVM. Out: a library, and the time of its main. Runs in a measuring
+process.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm_stitch.build import kernel_passes, launch_passes, lowering_context
 from tvm_stitch.errors import StitchError
 from tvm_stitch.options import Options
-from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.stages.stage import is_buffer
 from tvm_stitch.tuning.measuring.arrays import make_array
 from tvm_stitch.tuning.measuring.gpu import Driver, Stopwatch
@@ -29,10 +29,9 @@ CALLS = 60
 FLUSH_US = 50.0  # that overwriting the flushed buffer takes at least
 
 
-def build(module: str, plan: str, schemes: Sequence[str], target: str, library: str) -> None:
-    """Compile a module by a plan; everything but the library's path as JSON."""
+def build(module: str, options: Options, target: str, library: str) -> None:
+    """Compile a module, which is JSON as the target is, by the options' plan."""
     cuda = tvm.ir.load_json(target)
-    options = Options.of_ways(schemes, plan=SavedPlan.from_json(plan))
     passes = [
         *kernel_passes(cuda, options),
         *cuda_pipeline.dataflow_lower_passes(cuda),
