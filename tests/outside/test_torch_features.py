@@ -145,7 +145,7 @@ def weights_of_four_bits(compiled):
 
 @program
 def operators_of_ones_own(compiled):
-    with torch.library._scoped_library("tvm_stitch_tests", "FRAGMENT") as library:
+    with torch.library._scoped_library("tvm_stitch_features", "FRAGMENT") as library:
         library.define("twice(Tensor x) -> Tensor")
         library.define("add_(Tensor(a!) x, Tensor y) -> ()")
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
@@ -154,7 +154,7 @@ def operators_of_ones_own(compiled):
             x.add_(y)
 
         library.impl("add_", add_, "CompositeExplicitAutograd")
-        own = torch.ops.tvm_stitch_tests
+        own = torch.ops.tvm_stitch_features
 
         def function(x, y):
             found = own.twice(x.sin())

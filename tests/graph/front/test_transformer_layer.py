@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from check import primfuncs
 from decompose_helpers import compiled, emitted, error
 from tvm import relax
@@ -12,6 +13,7 @@ from tvm.relax import op
 from zoo import gelu64, norm64, softmax64
 
 from tvm_stitch.graph.front.decompose import Decompose
+from tvm_stitch.kernel.attention.build import ATTENTION_ATTRIBUTE
 from tvm_stitch.stages.op_pattern import Pattern, classify
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import dtype_of
@@ -93,17 +95,21 @@ class Layer:
         return norm64(x + y) * norms[2] + norms[3]
 
 
-def test_a_layer_is_products_a_softmax_and_two_norms():
-    """Three projections share a function, as do both norms: residuals end products' kernels.
-
-    Nothing is transposed in memory.
+@pytest.mark.parametrize("length, products", [(128, 4), (512, 7)])
+def test_a_layer_is_products_attention_and_two_norms(length, products):
+    """Three projections share a function, where they are small, as do both norms: residuals end
+    products' kernels. Attention is one kernel, or two products and a softmax where it is too long
+    for that. Nothing is transposed in memory.
     """
-    layer = Layer(batch=32, length=128, heads=12, size=64)
+    layer = Layer(batch=32, length=length, heads=12, size=64)
     module = emitted(layer.build, layer.shapes, DTYPE)
     functions = primfuncs(module, before="StitchSchedule").values()
-    kinds = Counter(classify(read_stages(function)) for function in functions)
+    planned = [function for function in functions if ATTENTION_ATTRIBUTE not in function.attrs]
+    kinds = Counter(classify(read_stages(function)) for function in planned)
     del kinds[Pattern.RESHAPE]
-    assert kinds == {Pattern.PRODUCT: 6, Pattern.ROW_REDUCTION: 2}
+    is_one = products == 4
+    assert len(functions) - len(planned) == is_one
+    assert kinds == {Pattern.PRODUCT: products, Pattern.ROW_REDUCTION: 1 if is_one else 2}
 
 
 def test_a_layer_is_right():
