@@ -55,19 +55,12 @@ def shapes_of(a: Attention) -> tuple[tuple[int, ...], ...]:
 
 def kernel_of(attention: Attention, target: Any, dtype: str = "bfloat16") -> Any:
     """The scheduled function, of query, keys, values, perhaps a bias, and the result."""
-    from tvm import tirx
-
     from tvm_stitch.device import device_of
     from tvm_stitch.kernel.attention.build import AttentionKernels
 
     given = shapes_of(attention)
-    names = ("query", "key", "value", "bias")[: len(given)]
-    shapes = [*given, given[0]]
-    params = [
-        tirx.decl_buffer(shape, dtype, name)
-        for shape, name in zip(shapes, (*names, "output"), strict=True)
-    ]
-    return AttentionKernels(device_of(target)).kernel(attention, params)
+    tensors = [(shape, dtype) for shape in (*given, given[0])]
+    return AttentionKernels(device_of(target)).kernel(attention, tensors)
 
 
 def measure(attention: Attention) -> dict[str, float]:

@@ -59,12 +59,8 @@ def kind(dtype: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
-def params_of(arrays, dtype: str):
-    names = ("query", "key", "value", "bias")[: len(arrays) - 1]
-    return [
-        tirx.decl_buffer(array.shape, dtype, name)
-        for array, name in zip(arrays, (*names, "output"), strict=True)
-    ]
+def tensors_of(arrays, dtype: str):
+    return [(array.shape, dtype) for array in arrays]
 
 
 def right(
@@ -72,12 +68,12 @@ def right(
 ) -> None:
     """The kernel is right in shuffled orders of threads, and without hazards."""
     arrays = arrays or arrays_of(a, dtype)
-    params = params_of(arrays, dtype)
+    tensors = tensors_of(arrays, dtype)
     if tiles is None:
-        kernel = AttentionKernels(DEVICE).kernel(a, params)
+        kernel = AttentionKernels(DEVICE).kernel(a, tensors)
         assert isinstance(kernel, tirx.PrimFunc), kernel
     else:
-        kernel = emit_attention(a, params, tiles)
+        kernel = emit_attention(a, tensors, tiles)
     expected = arrays[-1].astype("float64")
     attend(a, [array.astype("float64") for array in arrays[:-1]], expected)
     expected[np.isnan(expected)] = unseen
@@ -170,7 +166,7 @@ def test_what_is_not_taken():
 
 def test_a_kernel_says_what_it_computes():
     a = attention(8, 2, 1, 512, 64, batch=3, mask=BOTTOM_RIGHT)
-    kernel = AttentionKernels(DEVICE).kernel(a, params_of(arrays_of(a, "float16"), "float16"))
+    kernel = AttentionKernels(DEVICE).kernel(a, tensors_of(arrays_of(a, "float16"), "float16"))
     assert read_attention(kernel) == (
         replace(a, scale=np.float32(a.scale)),
         choose_tiles(a, DEVICE),

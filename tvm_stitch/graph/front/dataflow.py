@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.view import Definition
 from tvm_stitch.graph.front.functions.unused import without_unused
 
+_OPAQUE = 8  # a pattern of operators, to TVM's FuseOps
 AND_WORKSPACE = "_and_workspace"
 """Behind the name of a library's result: both that and the workspace that its call has besides."""
 
@@ -132,3 +133,8 @@ def as_variable(name: str, value: Expr) -> relax.VarBinding:
     """A value as a variable of its block."""
     normal = relax.BlockBuilder().normalize(value)
     return relax.VarBinding(relax.DataflowVar(name, normal.ty), normal)
+
+
+def unfused(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """A scheduled kernel as functions of a graph are that nothing is fused with."""
+    return kernel.with_attr("op_pattern", _OPAQUE)

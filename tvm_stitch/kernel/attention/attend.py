@@ -24,15 +24,13 @@ from tvm_stitch.kernel.attention.tiles import (
     CHUNK,
     FRAGMENT,
     LANES,
-    LOADED,
-    MATRIX,
-    PAIRS,
-    SUMS,
     chunks_of,
     fragments_of,
 )
 from tvm_stitch.kernel.codegen.tir_builder import all_of
-from tvm_stitch.kernel.tensor_core.mma import PAIR, mma_m16n8k16, pair_of
+from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS, add_product
+from tvm_stitch.kernel.tensor_core.pairs import PAIR, PAIRS, load_pairs, pair_of
+from tvm_stitch.kernel.tensor_core.program import WIDEST
 from tvm_stitch.kernel.tensor_core.round_pair import round_pair
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
@@ -85,22 +83,10 @@ class Attend:
 
     def _load_depth(self, to: Var, at: Expr, name: str, start: Expr, chunk: int) -> None:
         """The lane's eight neighbours of a chunk of a row; zeros beyond its end."""
-        depth = self.part.within * LOADED + chunk * CHUNK
+        depth = self.part.within * WIDEST + chunk * CHUNK
         is_whole = (chunk + 1) * CHUNK <= self.attention.depth
         exists = None if is_whole else depth < self.attention.depth
-        if exists is not None:
-            with self.writer.unrolled(PAIRS, "pair") as pair:
-                self.writer.store(to, at + pair, tirx.const(0, PAIR))
-        with self.writer.when(exists):
-            self._load(to, at, name, start + depth, PAIRS)
-
-    def _load(self, to: Var, at: Expr, name: str, start: Expr, pairs: int) -> None:
-        """Neighbours of a tensor as pairs of halves."""
-        view = self.part.views[name]
-        source = self.writer.view(view, tirx.floordiv(buffer_size(view), 2), dtype=PAIR)
-        place = tirx.floordiv(start, 2)
-        with self.writer.vectorized(pairs, "pair") as pair:
-            self.writer.store(to, at + pair, source[place + pair])
+        load_pairs(self.writer, self.part.views[name], start + depth, to, at, PAIRS, exists)
 
     # Keys and values
 
@@ -169,22 +155,25 @@ class Attend:
             for chunk in range(self.chunks):
                 at = int64((tile * self.chunks + chunk) * PAIRS)
                 self._load_depth(keys, at, "key", start, chunk)
-        pairs = gcd(self.width, LOADED) // 2
+        view, pairs = self.part.views["value"], gcd(self.width, WIDEST) // 2
         for line in range(self.turn // LANES):
             key = first + self.part.within * 2 + (line // 2 * MATRIX + line % 2)
             start = self._start_of(self.attention.value, key, is_last)
             start = start + self.part.group * self.width
             for part in range(self.width // 2 // pairs):
                 at = line * (self.width // 2) + part * pairs
-                self._load(values, int64(at), "value", start + part * 2 * pairs, pairs)
+                load_pairs(self.writer, view, start + part * 2 * pairs, values, int64(at), pairs)
 
     def _start_of(self, place: Place, key: Expr, is_last: bool) -> Expr:
         """Where a key's row begins."""
-        last = int64(self.attention.keys - 1)
-        is_beyond = self._has_rest and is_last
-        key = self.writer.value("key", tirx.min(key, last) if is_beyond else key)
+        key = self.writer.value("key", self._existing(key, is_last))
         head = self.part.batch * place.batch + self.part.key_head * place.head
         return place.start + head + key * place.row
+
+    def _existing(self, key: Expr, is_last: bool) -> Expr:
+        """A key, or the last one if it lies beyond."""
+        last = int64(self.attention.keys - 1)
+        return tirx.min(key, last) if self._has_rest and is_last else key
 
     @property
     def _has_rest(self) -> bool:
@@ -225,7 +214,7 @@ class Attend:
     def _instruction(self, to: Var, at: int, first: Sequence[Expr], second: Sequence[Expr]) -> None:
         """An instruction of tensor cores, which adds to four sums."""
         sums = [to[int64(at + number)] for number in range(SUMS)]
-        self.writer.call(mma_m16n8k16(self.part.dtype)(*sums, *first, *second, *sums))
+        add_product(self.writer, self.part.dtype, sums, first, second)
 
     def _scores(self, keys: Var, first: Expr, is_last: bool) -> Var:
         """The products of queries and a turn's keys, with their bias, minus infinity where a key is
@@ -263,9 +252,8 @@ class Attend:
         a, bias = self.attention, self.attention.bias
         head, query = self.part.of_head(tirx.min(row, int64(self.part.rows - 1)))
         if bias is not None:
-            last = tirx.min(key, int64(a.keys - 1))
             place = bias.start + self.part.batch * bias.batch + head * bias.head
-            place = place + query * bias.query + last * bias.key
+            place = place + query * bias.query + self._existing(key, is_last) * bias.key
             score = score * real(a.scale) + self.part.views["bias"][place].astype(ACCUMULATED)
         limit = None
         if a.mask != NO_MASK:

@@ -15,9 +15,11 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.attention.attend import Found
 from tvm_stitch.kernel.attention.part import Part, real, reference
-from tvm_stitch.kernel.attention.tiles import LANES, LOADED, STATISTICS, SUMS, slice_of
+from tvm_stitch.kernel.attention.tiles import LANES, STATISTICS, slice_of
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.tir_builder import divided
+from tvm_stitch.kernel.tensor_core.mma import SUMS
+from tvm_stitch.kernel.tensor_core.program import WIDEST
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var
 from tvm_stitch.stages.symbolic_analyzer import int64
@@ -60,7 +62,7 @@ class Merge:
                         sum_ = found.totals[column * SUMS + (height * 2 + beside)]
                         writer.store(line, column, _mean(sum_, total).astype(part.dtype))
                     start = place + (part.within * 2 + beside) * part.width
-                    vector = gcd(part.width, LOADED)
+                    vector = gcd(part.width, WIDEST)
                     for first in range(0, part.width, vector):
                         with writer.vectorized(vector, "lane") as lane:
                             to = start + first + lane

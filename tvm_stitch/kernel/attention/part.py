@@ -13,7 +13,6 @@ from tvm import tirx
 
 from tvm_stitch.kernel.attention.tiles import (
     LANES,
-    MATRIX,
     ROWS,
     AttentionTiles,
     blocks_of,
@@ -23,6 +22,7 @@ from tvm_stitch.kernel.attention.tiles import (
 )
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
 from tvm_stitch.kernel.ir.mapping import WARP
+from tvm_stitch.kernel.tensor_core.mma import MATRIX
 from tvm_stitch.library.attention import Attention, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of

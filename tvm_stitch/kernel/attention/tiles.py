@@ -5,13 +5,9 @@ In: an Attention and a Device. Out: AttentionTiles, or why there is no such kern
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.json_data import checked, parsed, positive
 from tvm_stitch.kernel.codegen.footprint import (
     MAX_REGISTERS,
     OVERHEAD_REGISTERS,
@@ -20,20 +16,19 @@ from tvm_stitch.kernel.codegen.footprint import (
     Footprint,
 )
 from tvm_stitch.kernel.ir.mapping import WARP
+from tvm_stitch.kernel.rows.legal import has_clusters
+from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS
+from tvm_stitch.kernel.tensor_core.pairs import PAIRS
+from tvm_stitch.kernel.tensor_core.program import WIDEST
+from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY
 from tvm_stitch.library.attention import Attention
 from tvm_stitch.stages.stage import Refused
 
-CAPABILITY = 80  # compute capability of such instructions of tensor cores
-CLUSTER_CAPABILITY = 90
 ROWS = 16  # queries that share a head of keys: what an instruction has of one side
 FRAGMENT = 16  # keys that an instruction multiplies values by
 LONG_TURN = 32  # keys that a warp takes at once where registers and time allow
-MATRIX = 8  # rows, keys or columns of what an instruction's factors are made of
-LOADED = 8  # halves of a load
-CHUNK = 32  # of the depth: what four lanes load of a key
-PAIRS = LOADED // 2  # registers of a load
-SUMS = 4  # of a lane, of what an instruction computes
 LANES = 4  # that hold a row of an instruction's results: two neighbours each
+CHUNK = LANES * WIDEST  # of the depth: what four lanes load of a key
 COLUMNS = 16  # the value's depth is a multiple: lanes have pairs of neighbours
 MOST_WARPS = 8
 # Blocks of a cluster. Of 16 few find room at once: 4096 keys of 8 heads of 128 take 12.8 us on an
@@ -81,19 +76,6 @@ class AttentionTiles:
             return f"{self.warps} warps per block, {ROWS} queries each, {self.turn} keys at a time"
         blocks = "a block" if self.splits == 1 else f"a cluster of {self.splits} blocks"
         return f"a head of keys by {blocks} of {self.warps} warps, {self.turn} keys each at a time"
-
-
-def tiles_to_json(tiles: AttentionTiles) -> str:
-    """The tiles as JSON."""
-    return json.dumps(asdict(tiles), sort_keys=True)
-
-
-def tiles_from_json(text: str) -> AttentionTiles:
-    """Read what tiles_to_json wrote; refuse unknown or missing fields and wrong types."""
-    readers: dict[str, Callable[[Any], Any]] = {"ahead": bool, "by_rows": bool}
-    readers = {field.name: readers.get(field.name, positive) for field in fields(AttentionTiles)}
-    found: AttentionTiles = checked(AttentionTiles, parsed(text, "tiles"), "tiles", readers)
-    return found
 
 
 def rows_of(attention: Attention) -> int:
@@ -173,7 +155,7 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
         return Refused(f"{device.name} has no tensor cores for such a product")
     if attention.scale <= 0:
         return Refused("a scale that turns the largest score into the least")
-    if attention.depth % LOADED or attention.value_depth % COLUMNS:
+    if attention.depth % WIDEST or attention.value_depth % COLUMNS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}")
     if footprint(attention, AttentionTiles(1, 1, False, by_rows=True)).registers > MAX_REGISTERS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}, too deep")
@@ -210,7 +192,7 @@ def _split_keys(attention: Attention, device: Device) -> AttentionTiles:
     turns = -(-attention.keys // FRAGMENT)
     elements = rows_of(attention) * attention.value_depth
     splits = 1
-    for more in SPLITS[1:] if device.capability >= CLUSTER_CAPABILITY else ():
+    for more in SPLITS[1:] if has_clusters(device) else ():
         if heads * more > device.multiprocessors or 4 * more > turns or elements % more:
             break
         splits = more

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.skinny_matmul.program import sizes_of
-from tvm_stitch.kernel.skinny_matmul.tiles import MATRIX, SkinnyTiles, grid_blocks, idle_share
+from tvm_stitch.kernel.skinny_matmul.tiles import SkinnyTiles, grid_blocks, idle_share
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
+from tvm_stitch.kernel.tensor_core.mma import MATRIX
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 
 # Fitted to bench/results/h200/skinny.md, behind a fill of the L2, as what the library takes is: the

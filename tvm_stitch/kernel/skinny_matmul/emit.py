@@ -25,20 +25,17 @@ from tvm_stitch.kernel.skinny_matmul.program import sizes_of
 from tvm_stitch.kernel.skinny_matmul.tiles import (
     CHUNK,
     GROUPS,
-    MATRIX,
-    SUMS,
     SkinnyTiles,
     fragments_of,
     padded_rows,
 )
 from tvm_stitch.kernel.tensor_core.emit import inside, stage_value
-from tvm_stitch.kernel.tensor_core.mma import PAIR, mma_m16n8k16, pair_of
+from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS, add_product
+from tvm_stitch.kernel.tensor_core.pairs import PAIR, PAIRS, load_pairs, pair_of
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, dtype_of, substitute
 from tvm_stitch.stages.symbolic_analyzer import int64
-
-PAIRS = WIDEST // 2  # of a load
 
 
 class SkinnyPart:
@@ -162,20 +159,13 @@ class SkinnyPart:
         exists: Expr | None,
     ) -> None:
         """Neighbours of a factor as pairs; zeros where there are none."""
-        view = self.views[factor.buffer]
-        source = self.writer.view(view, tirx.floordiv(buffer_size(view), 2), dtype=PAIR)
-        at = tirx.floordiv(substitute(factor.at, here), 2)
-        if exists is not None:
-            with self.writer.unrolled(pairs, "pair") as pair:
-                self.writer.store(to, start + pair, tirx.const(0, PAIR))
-        with self.writer.when(exists), self.writer.vectorized(pairs, "pair") as pair:
-            self.writer.store(to, start + pair, source[at + pair])
+        place = substitute(factor.at, here)
+        load_pairs(self.writer, self.views[factor.buffer], place, to, start, pairs, exists)
 
     def instruction(self, first: list[Expr], second: list[Expr], total: Expr) -> None:
         """An instruction of a tensor core: two fragments, and four sums from a number on."""
         totals = [self.totals[total + number] for number in range(SUMS)]
-        multiply = mma_m16n8k16(self.product.multiplied)
-        self.writer.call(multiply(*totals, *first, *second, *totals))
+        add_product(self.writer, self.product.multiplied, totals, first, second)
 
     def pass_on(self, row: Expr, column: Expr, total: Expr) -> None:
         """A lane's sum to where others find it."""

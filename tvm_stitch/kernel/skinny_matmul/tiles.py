@@ -14,13 +14,12 @@ from tvm_stitch.json_data import checked, parsed, positive
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, SUM_BYTES, Footprint
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.skinny_matmul.program import sizes_of
+from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 
 FRAGMENT = 16  # columns, or elements of the depth, of an instruction's weights
-MATRIX = 8  # rows of an instruction that takes the weights for its larger side
 CHUNK = 32  # of the depth: what four lanes load of a line, 16 bytes each
 GROUPS = 8  # of four lanes
-SUMS = 4  # of a lane, of what an instruction computes
 LINE_PADDING = 4  # sums between lines in shared memory, so that lanes write to different banks
 WARPS, MOST_WARPS = 8, 16
 # Measured on an H200 (bench/results/h200/skinny.md): of 3072 x 768, whose 48 blocks leave most

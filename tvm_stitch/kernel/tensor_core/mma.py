@@ -9,6 +9,7 @@ of four warps that multiply together (wgmma).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -28,8 +29,7 @@ from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 MATRIX = 8  # rows and columns of what a fragment is made of
-PAIR = "uint32"  # two halves, as tensor cores take them
-LOW, HALF_BITS = 0xFFFF, 16
+SUMS = 4  # of a lane, of what an instruction computes
 _ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
 
 
@@ -39,12 +39,11 @@ def mma_m16n8k16(dtype: str) -> Any:
     return T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"]
 
 
-def pair_of(low: Expr, high: Expr, upper: int) -> Expr:
-    """The lower, or upper, halves of two pairs as a pair."""
-    bits = tirx.const(HALF_BITS, PAIR)
-    if upper:
-        return (low >> bits) | (high & tirx.const(LOW << HALF_BITS, PAIR))
-    return (low & tirx.const(LOW, PAIR)) | (high << bits)
+def add_product(
+    writer: Writer, dtype: str, sums: Sequence[Expr], first: Sequence[Expr], second: Sequence[Expr]
+) -> None:
+    """Such an instruction: two fragments' product added to a lane's four sums."""
+    writer.call(mma_m16n8k16(dtype)(*sums, *first, *second, *sums))
 
 
 class MmaAccumulator:
@@ -101,7 +100,7 @@ class WarpMma(MmaAccumulator):
         heights, widths = tiles.warp_rows // FRAGMENT_ROWS, tiles.warp_columns // FRAGMENT_COLUMNS
         left = writer.allocate("left", 4 * heights, "uint32")
         right = writer.allocate("right", 4 * widths, "uint32")
-        multiply = mma_m16n8k16(dtype_of(self.left.factor.buffer))
+        dtype = dtype_of(self.left.factor.buffer)
         with writer.unrolled(tiles.depth // FRAGMENT_DEPTH, "part") as part:
             depth = part * FRAGMENT_DEPTH
             with writer.unrolled(heights, "height") as height:
@@ -114,10 +113,10 @@ class WarpMma(MmaAccumulator):
                 writer.unrolled(heights, "height") as height,
                 writer.unrolled(2 * widths, "width") as width,
             ):
-                totals = [self.total(height, width, n) for n in range(4)]
+                totals = [self.total(height, width, n) for n in range(SUMS)]
                 own = [left[4 * height + n] for n in range(4)]
                 other = [right[2 * width + n] for n in range(2)]
-                self.writer.call(multiply(*totals, *own, *other, *totals))
+                add_product(writer, dtype, totals, own, other)
 
     def settle(self) -> None:
         """Before the next stage."""

@@ -19,13 +19,18 @@ from tvm_stitch.device import Device
 from tvm_stitch.graph.front.attention.bindings import Bindings
 from tvm_stitch.graph.front.attention.cost import is_slower, refused_as_slower
 from tvm_stitch.graph.front.attention.match import WHOLE, Found, attention_at, whole_attention
-from tvm_stitch.graph.front.dataflow import as_variable, in_blocks, library_call, operators_of
+from tvm_stitch.graph.front.dataflow import (
+    as_variable,
+    in_blocks,
+    library_call,
+    operators_of,
+    unfused,
+)
 from tvm_stitch.graph.front.decompose.stages import dtype_of, numbers_of
 from tvm_stitch.library.attention import NAME, WORKSPACE_BYTES, Attention
-from tvm_stitch.stages.stage import Refused, Var
+from tvm_stitch.stages.stage import Refused
 
 OPERATOR = "attention"
-_OPAQUE = 8
 Heard = Callable[[str, str], None]
 """Receives what is not the library's, and the reason."""
 
@@ -36,8 +41,10 @@ class OwnAttention(Protocol):
     def us(self, attention: Attention) -> float | Refused:
         """What the kernel takes, or why there is none."""
 
-    def kernel(self, attention: Attention, params: Sequence[Var]) -> tirx.PrimFunc | Refused:
-        """The kernel of query, key, value, perhaps a bias, and the result."""
+    def kernel(
+        self, attention: Attention, tensors: Sequence[tuple[Sequence[int], str]]
+    ) -> tirx.PrimFunc | Refused:
+        """The kernel of query, keys, values, perhaps a bias, and the result: shapes and types."""
 
 
 def FusedAttention(
@@ -107,8 +114,7 @@ class _Choice:
         operands, bindings = _operands(found)
         kernel = self._kernel(found, operands)
         if kernel is not None:
-            # Nothing is fused with what is scheduled.
-            var = self.kernels.add_func(kernel.with_attr("op_pattern", _OPAQUE), OPERATOR)
+            var = self.kernels.add_func(unfused(kernel), OPERATOR)
             call = relax.op.call_tir(var, operands, [found.result.ty])
             return [*bindings, relax.VarBinding(found.result, call)]
         slower = refused_as_slower(found.attention, self.device)
@@ -124,12 +130,9 @@ class _Choice:
             return None
         if is_slower(us, found.attention, self.device, library=self.missing is None):
             return None
-        tensors = dict(zip(("query", "key", "value", "bias"), operands, strict=False))
-        params = [
-            tirx.decl_buffer(numbers_of(each), dtype_of(each), name)
-            for name, each in (*tensors.items(), ("output", found.result))
-        ]
-        kernel = self.own.kernel(found.attention, params)
+        given = *operands, found.result
+        tensors = [(numbers_of(each) or (), str(dtype_of(each))) for each in given]
+        kernel = self.own.kernel(found.attention, tensors)
         return None if isinstance(kernel, Refused) else kernel
 
 

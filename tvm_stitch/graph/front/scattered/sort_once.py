@@ -19,7 +19,7 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.ir import Call
 
-from tvm_stitch.graph.front.dataflow import mutated, name_of, operators_of
+from tvm_stitch.graph.front.dataflow import mutated, name_of, operators_of, unfused
 from tvm_stitch.graph.front.decompose.stages import has_shape, numbers_of, shape_of
 from tvm_stitch.graph.front.scattered.scatter_nd import REDUCTIONS, of_rows, stitches
 from tvm_stitch.stages.indices import unraveled
@@ -35,7 +35,6 @@ SEVERAL, FEWEST_CALLS = 2, 4
 MOST_BEFORE = 8
 _SCATTER = "scatter_nd"
 _INT32 = "int32"
-_OPAQUE = 8
 
 Sorting = Callable[[Sequence[tuple[int, int, str]]], tirx.PrimFunc]
 """A kernel that sorts: so many updates, by so many rows, which indices of a type name."""
@@ -125,8 +124,7 @@ class _Sorting(relax.PyExprMutator):
             emit(relax.op.reshape(self.visit_expr(sent.indices), [sent.count])) for sent in together
         ]
         kernel = self.sorting([(s.count, s.rows, dtype_of(s.indices)) for s in together])
-        # Nothing is fused with what is scheduled.
-        name = self.builder_.add_func(kernel.with_attr("op_pattern", _OPAQUE), "sort_by_row")
+        name = self.builder_.add_func(unfused(kernel), "sort_by_row")
         sizes = [size for sent in together for size in (sent.count, sent.rows, sent.rows)]
         types = [relax.TensorType([size], _INT32) for size in sizes]
         results = emit(relax.op.call_tir(name, flat, types))
