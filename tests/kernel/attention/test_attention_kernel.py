@@ -237,3 +237,15 @@ def test_turns_of_more_keys(ahead):
 def test_turns_and_warps_by_rows(sizes, bias, warps, turn):
     found = choose_tiles(attention(*sizes, bias=bias), DEVICE)
     assert (found.by_rows, found.warps, found.turn) == (True, warps, turn)
+
+
+def test_only_the_last_turn_asks_for_the_last_key_and_one_turn_rescales_nothing():
+    tiles = AttentionTiles(1, 2, ahead=False, by_rows=True)
+
+    def text(keys):
+        a = attention(1, 1, 20, keys, 16)
+        return emit_attention(a, tensors_of(arrays_of(a, "float16"), "float16"), tiles).script()
+
+    assert "factor" in text(32) and "factor" not in text(16)
+    keys_of_a_turn = 16 // 8 + 16 // 4  # rows of keys, and of values
+    assert text(40).count("T.min(") - text(32).count("T.min(") == keys_of_a_turn

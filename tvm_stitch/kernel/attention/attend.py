@@ -34,7 +34,7 @@ from tvm_stitch.kernel.tensor_core.program import WIDEST
 from tvm_stitch.kernel.tensor_core.round_pair import round_pair
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant
+from tvm_stitch.stages.stage import Expr, Var, buffer_size
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 LINES = FRAGMENT // LANES  # of the values, of which a lane has a part
@@ -98,9 +98,9 @@ class Attend:
         if not tiles.by_rows:
             first = writer.value("first", (part.warp * tiles.splits + part.rank) * self.turn)
         loaded = self._allocate("loaded")
-        several = constant(turns) != 1
+        several = not isinstance(turns, int) or turns > 1
         # Only the last turn may reach beyond the keys; which it is nobody knows below a diagonal.
-        ends = self._has_rest and constant(turns) is not None
+        ends = self._has_rest and isinstance(turns, int)
         if tiles.ahead:
             following = self._allocate("following")
             self._load_turn(loaded, first)
@@ -113,7 +113,7 @@ class Attend:
             self._multiply(loaded, first + (turns - 1) * tiles.keys, several)
             return
         before = turns - 1 if ends else turns
-        if constant(before) != 0:
+        if not isinstance(before, int) or before:
             with writer.rolled(before, "turn") as turn:
                 self._load_turn(loaded, first + turn * tiles.keys, not ends)
                 self._multiply(loaded, first + turn * tiles.keys, several, not ends)
