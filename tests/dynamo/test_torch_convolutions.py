@@ -9,6 +9,7 @@ from training_steps import trained  # noqa: E402
 
 from tvm_stitch import Options  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites import in_order  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.dynamo.support import Libraries  # noqa: E402
 from tvm_stitch.library import locate  # noqa: E402
@@ -320,3 +321,12 @@ def test_what_may_be_tf32_is_ours_where_pytorch_says_so(monkeypatch):
     monkeypatch.setattr(torch._C, "_get_cudnn_allow_tf32", mixed)
     found = Libraries.of(Settings(device=EXECUTOR)).convolutions
     assert torch.float32 not in found and torch.float16 in found
+
+
+def test_people_are_told_of_weights_that_each_call_lays_out(monkeypatch):
+    monkeypatch.setattr(in_order, "LEAST_NOTED", 1)
+    image, told = torch.randn(2, 3, 20, 16).bfloat16(), "to(memory_format=torch.channels_last)"
+    report, _ = compiled(network(), image)
+    assert [note for note in report.notes if told in note] and told in str(report)
+    report, _ = compiled(network().to(memory_format=torch.channels_last), image)
+    assert not any(told in note for note in report.notes)

@@ -272,6 +272,7 @@ class GraphCompiler:
         found, known = expected or (self._divided(device, kind, graph), {})
         graph, over = found.graph, found.over
         log.left.update(found.left)
+        log.notes.extend(found.notes)
         known = self._machines.lowered_together(found.parts, over, known)
         for name, part in found.parts.items():
             compiled = self._part(log, part, over.get(name, {}), known.get(name))

@@ -90,11 +90,13 @@ class GraphLog:
     """What is noted down of one graph, be it compiled or taken up from an earlier process.
 
     left: the operators that stay PyTorch's, with the reasons, counted.
+    notes: what people could do for a faster one.
     """
 
     name: str
     parts: list[PartReport] = field(default_factory=list)
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
 
     def failed(self, number: int, failure: str) -> PartReport:
         """A part was compiled, but cannot be run."""
@@ -103,7 +105,8 @@ class GraphLog:
 
     def called(self, name: str) -> GraphLog:
         """The same of a graph with another name."""
-        return GraphLog(name, [replace(part, graph=name) for part in self.parts], self.left.copy())
+        parts = [replace(part, graph=name) for part in self.parts]
+        return GraphLog(name, parts, self.left.copy(), self.notes.copy())
 
 
 @dataclass
@@ -128,7 +131,8 @@ class Log:
         left = tuple(LeftReport(*key, calls) for key, calls in sorted(counted.items()))
         names = tuple(each.name for each in self.graphs)
         parts = tuple(part for each in self.graphs for part in each.parts)
-        return TorchReport(names, parts, left, tuple(dict.fromkeys(self.notes)))
+        notes = [*self.notes, *(note for each in self.graphs for note in each.notes)]
+        return TorchReport(names, parts, left, tuple(dict.fromkeys(notes)))
 
 
 def said(error: Exception) -> str:

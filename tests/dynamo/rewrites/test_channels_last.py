@@ -200,3 +200,40 @@ def test_without_leave_to_round_they_are_pytorchs(monkeypatch, rank):
         tolerance=EXACT,
     )
     assert {each.operator for each in report.left} == {"convolution", "convolution_backward"}
+
+
+class Attended(nn.Module):
+    """Of a diffusion model: what is computed of tokens is copied to planes, and normed as such."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = (nn.Conv2d(8, 8, 3, padding=1) for _ in range(2))
+        self.mixed, self.norm = nn.Linear(8, 8), nn.GroupNorm(4, 8)
+
+    def forward(self, x):
+        images = self.first(x)
+        tokens = self.mixed(images.permute(0, 2, 3, 1).flatten(1, 2))
+        planes = tokens.reshape(*images.shape[:1], *images.shape[2:], 8).permute(0, 3, 1, 2)
+        together = planes.contiguous() + images
+        return self.last(self.norm(together.contiguous()).relu())
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_copies_to_planes_are_none_between_convolutions(laid, last):
+    model = Attended()
+    if last:
+        model = model.to(memory_format=torch.channels_last)
+    report = trained(model, torch.randn(2, 8, 5, 7), alike=False, tolerance=1e-4)
+    assert len(report.parts) == 2 and not report.left
+    (graph,) = laid
+    results = {node for node in graph.output_node().all_input_nodes}
+    planes = [
+        node
+        for node in graph.nodes
+        if node.target is _aten.clone.default
+        and node.meta["val"].dim() == 4
+        and node.meta["val"].shape[0] == 2
+        and node.meta["val"].is_contiguous()
+        and node not in results
+    ]
+    assert not planes

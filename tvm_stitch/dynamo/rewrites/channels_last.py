@@ -19,9 +19,15 @@ import torch
 from torch import fx
 from torch._prims_common import suggest_memory_format
 
-from tvm_stitch.dynamo.rewrites.strides import Strides, laid_out
+from tvm_stitch.dynamo.rewrites.strides import Strides, is_of_memory, laid_out
 from tvm_stitch.dynamo.support import convolves_by_tf32, is_product
-from tvm_stitch.frontend.torch.layout import channels_last, inverse, is_laid
+from tvm_stitch.frontend.torch.layout import (
+    channels_last,
+    has_channels_last,
+    inverse,
+    is_laid,
+    order_of,
+)
 
 _aten = torch.ops.aten
 CONVOLUTION = _aten.convolution.default
@@ -54,6 +60,19 @@ def with_channels_last(graph: fx.Graph, which: Dimensions = INFERRED) -> fx.Grap
     return laid_out(graph, partial(_ChannelsLast, which=which))
 
 
+def weights_laid_out(graph: fx.Graph) -> int:
+    """Bytes of parameters that each call copies in front of convolutions."""
+    weights = {node.args[1] for node in graph.find_nodes(op="call_function", target=CONVOLUTION)}
+    copied = (
+        weight.meta["val"]
+        for weight in weights
+        if isinstance(weight, fx.Node)
+        and weight.target is _aten.clone.default
+        and weight.all_input_nodes[0].op == "placeholder"
+    )
+    return sum(tensor.numel() * tensor.element_size() for tensor in copied)
+
+
 def gains(node: fx.Node, which: Dimensions = INFERRED) -> bool:
     """Whether a node is a convolution that is faster so: in no groups, or by channels.
 
@@ -68,6 +87,22 @@ def gains(node: fx.Node, which: Dimensions = INFERRED) -> bool:
     if weight.dtype not in _HALVES and not (weight.dtype is torch.float32 and convolves_by_tf32()):
         return False
     return (groups == 1 or by_channel) and not is_product(node)
+
+
+def _moves_channels(node: fx.Node) -> bool:
+    """Whether a node copies images whose channels are last, for whom they should be planes.
+
+    PyTorch's group norm has such a copy in front on GPUs, and models put them behind attention.
+    """
+    if node.target is not _aten.clone.default or not node.all_input_nodes:
+        return False
+    if node.kwargs.get("memory_format") is not torch.contiguous_format:
+        return False
+    source, copy = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
+    order = order_of(source)
+    if not has_channels_last(order) or not is_laid(source, order) or is_laid(copy, order):
+        return False
+    return not any(user.op != "output" and is_of_memory(user) for user in node.users)
 
 
 def _weight_and_groups(node: fx.Node) -> tuple[torch.Tensor | None, Any]:
@@ -88,9 +123,14 @@ class _ChannelsLast(Strides):
         self._told: dict[fx.Node, fx.Node] = {}  # images of one channel, their strides set
 
     def change(self, node: fx.Node) -> None:
-        """The operands of a convolution."""
-        if not gains(node, self._which):
-            return
+        """The operands of a convolution, and copies that would move what is laid out."""
+        if _moves_channels(node):
+            node.update_kwarg("memory_format", torch.preserve_format)
+            self.trace(node)
+        if gains(node, self._which):
+            self._lay_out(node)
+
+    def _lay_out(self, node: fx.Node) -> None:
         tensors = (0, 1) if node.target is CONVOLUTION else (0, 1, 2)
         images, weight = tensors[-2:]
         traced = self._moved.get(node, node.meta["val"])
@@ -161,4 +201,11 @@ class _ChannelsLast(Strides):
         return self.called(reader, _aten.permute.default, view, list(order))
 
 
-__all__ = ["INFERRED", "TRAINED", "Dimensions", "gains", "with_channels_last"]
+__all__ = [
+    "INFERRED",
+    "TRAINED",
+    "Dimensions",
+    "gains",
+    "weights_laid_out",
+    "with_channels_last",
+]

@@ -19,7 +19,11 @@ from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
-from tvm_stitch.dynamo.rewrites.channels_last import TRAINED, with_channels_last
+from tvm_stitch.dynamo.rewrites.channels_last import (
+    TRAINED,
+    weights_laid_out,
+    with_channels_last,
+)
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.indices.known import without_known_indices
@@ -36,6 +40,9 @@ from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.rewrites.bags import with_bags_written_out
 from tvm_stitch.frontend.torch.rewrites.lists import by_tensor
 from tvm_stitch.frontend.torch.rewrites.numbers import as_vectors
+
+LEAST_NOTED = 1 << 20
+"""Bytes of weights that are laid out in each call, of which people are told."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class Divided:
 
     over: for each part the results that may be written over what it is given, by number.
     left: operators that stay PyTorch's, and why.
+    notes: what people could do for a faster one.
     """
 
     graph: fx.GraphModule
@@ -68,6 +76,7 @@ class Divided:
     over: dict[str, dict[int, int]]
     copies: Copies
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notes: tuple[str, ...] = ()
 
 
 def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> None:
@@ -86,6 +95,7 @@ def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> Non
 def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -> Divided:
     """A graph, which becomes one that calls parts."""
     without_common_subexpressions(graph.graph)
+    notes: tuple[str, ...] = ()
     if kind == INFERENCE:  # of training that is the joint graph's
         with_whole_attention(graph.graph, support.accepts)
         without_known_indices(graph.graph)
@@ -93,6 +103,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         with_bags_written_out(graph.graph, support.accepts)
         if how.lays_out:
             graph.graph = with_channels_last(graph.graph)
+            notes = _on_weights(weights_laid_out(graph.graph))
         graph.graph = with_rows_together(graph.graph, support.accepts)
         if how.takes_products:
             with_biases_apart(graph.graph, support.accepts)
@@ -118,7 +129,17 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         for name, part in graph.named_children()
         if name.startswith(PREFIX) and isinstance(part, fx.GraphModule)
     }
-    return Divided(graph, parts, copies.from_parts(graph), copies, left)
+    return Divided(graph, parts, copies.from_parts(graph), copies, left, notes)
+
+
+def _on_weights(laid_out: int) -> tuple[str, ...]:
+    """What to say of so many bytes of weights that each call lays out."""
+    if laid_out < LEAST_NOTED:
+        return ()
+    return (
+        f"each call lays out {laid_out / 1e6:.0f} MB of convolutions' weights with channels last: "
+        "model.to(memory_format=torch.channels_last) does so once",
+    )
 
 
 def copied(graph: fx.GraphModule) -> fx.GraphModule:

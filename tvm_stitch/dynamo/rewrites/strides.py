@@ -54,7 +54,7 @@ def laid_out(graph: fx.Graph, by: Callable[[fx.Graph], Strides]) -> fx.Graph:
     return changed
 
 
-def _is_of_memory(node: fx.Node) -> bool:
+def is_of_memory(node: fx.Node) -> bool:
     """Whether a call may mean something else where its operands lie otherwise."""
     if node.target is operator.getitem:
         return False
@@ -81,7 +81,7 @@ class Strides(ABC):
                 node.args = fx.map_arg(node.args, partial(self._as_traced, reader=node))
             elif node.op == "call_function":
                 if any(source in self._moved for source in node.all_input_nodes):
-                    if _is_of_memory(node):
+                    if is_of_memory(node):
                         raise Unmovable
                     self.trace(node)
                 self.change(node)
