@@ -38,7 +38,7 @@ from tvm_stitch.graph.front.scattered.sort_once import SortOnce
 from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import Contractions, LongSums, SplitFactors
 from tvm_stitch.graph.front.undispatched import Undispatched
-from tvm_stitch.kernel.attention.build import ATTENTION_SCHEMES, AttentionKernels
+from tvm_stitch.kernel.attention.build import AttentionKernels
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.scattered.order import Sort, order_of_rows
 from tvm_stitch.library import shim
@@ -189,7 +189,7 @@ def _library_passes(
             asked.append(Fallback(operator, reason))
 
     device = device_of(target)
-    own = AttentionKernels(device) if ATTENTION_SCHEMES.issubset(chosen.schemes) else None
+    own = AttentionKernels.of(device, chosen.schemes)
     if not allowed:
         off = "libraries are switched off"
         return [FusedAttention(device, missing=off, own=own)] if own else []

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any, TypeAlias
+
+from tvm_stitch.library.of_keys import OfKeys
 
 NAME = "tvm_stitch.library.attention"
 """The packed function: query, keys, values, the bias if there is one, the numbers of `encoded`, and
@@ -27,26 +30,40 @@ the last query stands at the last key."""
 _MASKS = (NO_MASK, TOP_LEFT, BOTTOM_RIGHT)
 _EXTENTS, _PLACES = 7, 4
 
+EXPECTED_KEYS = 1024
+"""What is planned with where keys are counted at run time only."""
+
+Size: TypeAlias = int | Any
+"""A number; where keys are counted at run time only an OfKeys, in kernels an expression."""
+
 
 @dataclass(frozen=True)
 class Place:
     """Where the heads of a tensor lie in memory, in elements: a head's rows are contiguous."""
 
-    start: int
-    batch: int
-    head: int
-    row: int
+    start: Size
+    batch: Size
+    head: Size
+    row: Size
+
+    def at(self, keys: Size) -> Place:
+        """The same of so many keys."""
+        return Place(*(size_at(each, keys) for each in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class Bias:
     """Where what is added to the scores lies; 0 along what it is the same for."""
 
-    start: int
-    batch: int
-    head: int
-    query: int
-    key: int
+    start: Size
+    batch: Size
+    head: Size
+    query: Size
+    key: Size
+
+    def at(self, keys: Size) -> Bias:
+        """The same of so many keys."""
+        return Bias(*(size_at(each, keys) for each in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,7 @@ class Attention:
     """softmax(scale * query . keys + bias) . values, the scores in float32.
 
     Several heads of queries may share one of keys and values: `heads` is a multiple of `key_heads`.
+    Of a cache that grows, `keys` and what follows from them are counted at run time only.
     """
 
     mask: str
@@ -62,7 +80,7 @@ class Attention:
     heads: int
     key_heads: int
     queries: int
-    keys: int
+    keys: Size
     depth: int
     value_depth: int
     query: Place
@@ -73,13 +91,36 @@ class Attention:
 
     def __str__(self) -> str:
         shared = "" if self.heads == self.key_heads else f" by {self.key_heads}"
+        keys = f"{self.keys}" if self.is_fixed else "any number of"
         parts = (
             f"{self.batch} x {self.heads}{shared} heads of {self.depth}",
-            f"{self.queries} queries, {self.keys} keys",
+            f"{self.queries} queries, {keys} keys",
             "" if self.bias is None else "bias",
             "" if self.mask == NO_MASK else "causal",
         )
         return ", ".join(filter(None, parts))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all is known before run time."""
+        return isinstance(self.keys, int)
+
+    def at(self, keys: Size) -> Attention:
+        """The same of so many keys, which are counted at run time only."""
+        return replace(
+            self,
+            keys=size_at(self.keys, keys),
+            query=self.query.at(keys),
+            key=self.key.at(keys),
+            value=self.value.at(keys),
+            output=self.output.at(keys),
+            bias=None if self.bias is None else self.bias.at(keys),
+        )
+
+    @property
+    def expected(self) -> Attention:
+        """What is planned with: itself, if all is known."""
+        return self if self.is_fixed else self.at(EXPECTED_KEYS)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -116,25 +157,25 @@ class Attention:
         """How many tensors the call takes, the result left out."""
         return 3 + (self.bias is not None)
 
-    def encoded(self) -> tuple[int, ...]:
-        """The numbers of the call."""
+    def encoded(self) -> tuple[Any, ...]:
+        """The numbers of the call; an OfKeys as its coefficients."""
         (bits,) = struct.unpack("<i", struct.pack("<f", self.scale))
         extents = self.batch, self.heads, self.key_heads, self.queries, self.keys
         places = (self.query, self.key, self.value, self.output)
-        return (
-            _MASKS.index(self.mask),
-            bits,
+        sizes = (
             *extents,
             self.depth,
             self.value_depth,
-            *(number for place in places for number in astuple(place)),
-            *(() if self.bias is None else astuple(self.bias)),
+            *(number for place in places for number in vars(place).values()),
+            *(() if self.bias is None else vars(self.bias).values()),
         )
+        written = (each.coefficients if isinstance(each, OfKeys) else each for each in sizes)
+        return (_MASKS.index(self.mask), bits, *written)
 
 
-def decoded(numbers: Sequence[int]) -> Attention:
-    """The attention of a call."""
-    mask, bits, *rest = map(int, numbers)
+def decoded(numbers: Sequence[Any]) -> Attention:
+    """The attention of a call, or of what `encoded` was written to."""
+    mask, bits, *rest = map(_read, numbers)
     (scale,) = struct.unpack("<f", struct.pack("<i", bits))
     extents, rest = rest[:_EXTENTS], rest[_EXTENTS:]
     query, key, value, output = (Place(*rest[4 * n : 4 * n + 4]) for n in range(_PLACES))
@@ -144,3 +185,17 @@ def decoded(numbers: Sequence[int]) -> Attention:
         _MASKS[mask], scale, batch, heads, key_heads, queries, keys, depth, value_depth,
         query, key, value, output, bias,
     )  # fmt: skip
+
+
+def size_at(size: Size, keys: Size) -> Size:
+    """A size for so many keys, if these are counted at run time only."""
+    return size.at(keys) if isinstance(size, OfKeys) else size
+
+
+def expected(size: Size) -> int:
+    """A size as it is planned with."""
+    return int(size_at(size, EXPECTED_KEYS))
+
+
+def _read(number: Any) -> Size:
+    return OfKeys(tuple(number)) if isinstance(number, list | tuple) else int(number)

@@ -18,8 +18,10 @@ from tvm_stitch.kernel.attention.build import (
     read_attention,
 )
 from tvm_stitch.kernel.attention.tiles import AttentionTiles, choose_tiles, why_not
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention, Bias, Place
 from tvm_stitch.library.numpy_attention import attend
+from tvm_stitch.library.of_keys import KEYS
 from tvm_stitch.target import full_target
 
 DEVICE = device_of(H200)
@@ -249,3 +251,71 @@ def test_only_the_last_turn_asks_for_the_last_key_and_one_turn_rescales_nothing(
     assert "factor" in text(32) and "factor" not in text(16)
     keys_of_a_turn = 16 // 8 + 16 // 4  # rows of keys, and of values
     assert text(40).count("T.min(") - text(32).count("T.min(") == keys_of_a_turn
+
+
+def counted(*sizes, bias=None, mask=NO_MASK) -> Attention:
+    """The same, of keys that are counted at run time only."""
+    a = attention(*sizes, bias=bias, mask=mask)
+    own = attention(*sizes[:3], 1, *sizes[4:])
+
+    def place(of_one: Place) -> Place:
+        return Place(0, KEYS * of_one.batch, KEYS * of_one.head, of_one.row)
+
+    return replace(a, keys=KEYS, key=place(own.key), value=place(own.value))
+
+
+UNLIKE = 5  # no other extent
+
+
+def right_at(a: Attention, lengths, dtype="float16", tiles: AttentionTiles | None = None) -> None:
+    """One kernel is right at all of these numbers of keys."""
+    shapes = [array.shape for array in arrays_of(a.at(UNLIKE), dtype)]
+    tensors = [
+        (tuple(KEYS if each == UNLIKE else each for each in shape), dtype) for shape in shapes
+    ]
+    tiles = tiles or choose_tiles(a, DEVICE)
+    kernel = emit_attention(a, tensors, tiles)
+    assert check_kernel(kernel, DEVICE) is None
+    assert read_attention(kernel) == (replace(a, scale=np.float32(a.scale)), tiles)
+    function = tvm_stitch.simt.Function(kernel, H200, check=True)
+    for length in lengths:
+        arrays = arrays_of(a.at(length), dtype, seed=length)
+        expected = arrays[-1].astype("float64")
+        attend(a.at(length), [array.astype("float64") for array in arrays[:-1]], expected)
+        given = [array.view(np.uint16) if dtype == "bfloat16" else array for array in arrays]
+        run = function(given, seed=length)
+        assert not run.hazards, run.hazards
+        found = arrays[-1].astype("float64")
+        np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE[dtype], err_msg=length)
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+@pytest.mark.parametrize(
+    "sizes", [(4, 2, 1, 0, 64), (16, 1, 1, 0, 128), (2, 2, 4, 0, 72, 48), (12, 12, 1, 0, 32)]
+)
+def test_keys_that_are_counted_at_run_time(sizes, dtype):
+    """Fewer than warps, as many as a turn of all, and more than expected."""
+    right_at(counted(*sizes), (1, 7, 33, 1000, 1024, 1027, 2500), dtype)
+
+
+@pytest.mark.parametrize("ahead", (False, True))
+@pytest.mark.parametrize("splits, warps", [(1, 1), (1, 4), (2, 2), (8, 2)])
+def test_every_tile_of_counted_keys(splits, warps, ahead):
+    tiles = AttentionTiles(splits, warps, ahead)
+    right_at(counted(4, 1, 1, 0, 64), (1, 15, 16, 17, 300), tiles=tiles)
+
+
+@pytest.mark.parametrize("mask", (TOP_LEFT, BOTTOM_RIGHT))
+def test_masks_and_biases_of_counted_keys(mask):
+    right_at(counted(4, 2, 1, 0, 32, mask=mask), (1, 40, 1100))
+    right_at(counted(4, 2, 2, 0, 32, bias=Bias(0, 0, 0, KEYS, 1)), (3, 31, 1100))
+
+
+def test_counted_keys_are_planned_as_many_and_for_few_queries():
+    found = choose_tiles(counted(32, 8, 1, 0, 128), DEVICE)
+    assert (found.splits, found.warps, found.ahead) == (8, 8, True)
+    assert AttentionKernels(DEVICE).us(counted(32, 8, 1, 0, 128)) < 6
+    fixed = [((1, 4, 64, 64), "float16")] * 4
+    found = AttentionKernels(DEVICE).kernel(counted(4, 4, 1, 0, 64), fixed)
+    assert "no extent" in found.reason
+    assert "17 queries" in why_not(counted(17, 1, 1, 0, 64), DEVICE).reason

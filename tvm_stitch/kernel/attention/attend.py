@@ -34,7 +34,7 @@ from tvm_stitch.kernel.tensor_core.program import WIDEST
 from tvm_stitch.kernel.tensor_core.round_pair import round_pair
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Var, buffer_size
+from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 LINES = FRAGMENT // LANES  # of the values, of which a lane has a part
@@ -100,7 +100,7 @@ class Attend:
         loaded = self._allocate("loaded")
         several = not isinstance(turns, int) or turns > 1
         # Only the last turn may reach beyond the keys; which it is nobody knows below a diagonal.
-        ends = self._has_rest and isinstance(turns, int)
+        ends = self._has_rest and not self._stops_early
         if tiles.ahead:
             following = self._allocate("following")
             self._load_turn(loaded, first)
@@ -125,16 +125,20 @@ class Attend:
         """As many as there are keys for, or as the block's last query sees, where it sees those up
         to a diagonal."""
         a, tiles = self.attention, self.part.tiles
-        turns = -(-a.keys // tiles.keys)
-        if a.mask == NO_MASK or not tiles.by_rows:
-            return turns
+        if not self._stops_early:
+            return (a.keys + (tiles.keys - 1)) // tiles.keys
         first = tirx.floormod(self.part.rank * tiles.rows, a.queries)
         last = tirx.min(first + (tiles.rows - 1), int64(a.queries - 1)) + self._diagonal
-        seen = tirx.max(tirx.min(last, int64(a.keys - 1)), int64(0))
+        seen = tirx.max(tirx.min(last, as_int64(a.keys - 1)), int64(0))
         return self.writer.value("turns", tirx.floordiv(seen, tiles.keys) + 1)
 
     @property
-    def _diagonal(self) -> int:
+    def _stops_early(self) -> bool:
+        """Whether a block has turns for the keys that its own queries see."""
+        return self.attention.mask != NO_MASK and self.part.tiles.by_rows
+
+    @property
+    def _diagonal(self) -> int | Expr:
         """How far the last key that a query sees lies behind its own number."""
         a = self.attention
         return a.keys - a.queries if a.mask == BOTTOM_RIGHT else 0
@@ -172,13 +176,14 @@ class Attend:
 
     def _existing(self, key: Expr, is_last: bool) -> Expr:
         """A key, or the last one if it lies beyond."""
-        last = int64(self.attention.keys - 1)
+        last = as_int64(self.attention.keys - 1)
         return tirx.min(key, last) if self._has_rest and is_last else key
 
     @property
     def _has_rest(self) -> bool:
         """Whether the last turn is of fewer keys than warps have room for."""
-        return bool(self.attention.keys % self.part.tiles.keys)
+        keys = self.attention.keys
+        return not isinstance(keys, int) or bool(keys % self.part.tiles.keys)
 
     def _multiply(
         self, loaded: tuple[Var, Var], first: Expr, are_several: bool, is_last: bool = True

@@ -23,15 +23,17 @@ from tvm_stitch.kernel.attention.tiles import (
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer
-from tvm_stitch.library.attention import Attention, decoded
+from tvm_stitch.library.attention import Attention, Size, decoded, size_at
+from tvm_stitch.library.of_keys import KEYS
 from tvm_stitch.stages.stage import Refused, buffer_size
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 ATTENTION_ATTRIBUTE = "tvm_stitch.attention"
 NAMES, OUTPUT = ("query", "key", "value", "bias"), "output"  # of parameters
+COUNTED = "keys"  # the symbol of their number, where it is counted at run time only
 ATTENTION_SCHEMES = frozenset({"regional", "cluster"})
 
-Tensor: TypeAlias = tuple[Sequence[int], str]
+Tensor: TypeAlias = tuple[Sequence[Size], str]
 """A shape and a type."""
 
 
@@ -41,18 +43,26 @@ class AttentionKernels:
 
     device: Device
 
+    @staticmethod
+    def of(device: Device, schemes: Sequence[str]) -> AttentionKernels | None:
+        """None where the schemes leave such kernels out."""
+        return AttentionKernels(device) if ATTENTION_SCHEMES.issubset(schemes) else None
+
     def us(self, attention: Attention) -> float | Refused:
         """What the kernel should take, its launch included, or why there is none."""
         refused = why_not(attention, self.device)
         if refused is not None:
             return refused
-        return predicted_us(attention, choose_tiles(attention, self.device), self.device)
+        tiles = choose_tiles(attention, self.device)
+        return predicted_us(attention.expected, tiles, self.device)
 
     def kernel(self, attention: Attention, tensors: Sequence[Tensor]) -> tirx.PrimFunc | Refused:
         """The kernel of query, keys, values, perhaps a bias, and the result."""
         refused = why_not(attention, self.device)
         if refused is not None:
             return refused
+        if not attention.is_fixed and not any(KEYS in shape for shape, _ in tensors):
+            return Refused("no extent of a tensor is the number of keys")
         kernel = emit_attention(attention, tensors, choose_tiles(attention, self.device))
         return check_kernel(kernel, self.device) or kernel
 
@@ -60,16 +70,19 @@ class AttentionKernels:
 def emit_attention(
     attention: Attention, tensors: Sequence[Tensor], tiles: AttentionTiles
 ) -> tirx.PrimFunc:
-    """The kernel by tiles, not yet checked."""
-    writer = Writer()
+    """The kernel by tiles, not yet checked.
+
+    The number of keys is an extent of a tensor where it is counted at run time only.
+    """
+    writer, counted = Writer(), tirx.Var(COUNTED, "int64")
     params = {
-        name: tirx.decl_buffer(shape, dtype, name)
+        name: tirx.decl_buffer([size_at(each, counted) for each in shape], dtype, name)
         for name, (shape, dtype) in zip((*NAMES[: len(tensors) - 1], OUTPUT), tensors, strict=True)
     }
     views = {name: writer.view(param, buffer_size(param)) for name, param in params.items()}
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
-    part = Part(attention, tiles, views, block, thread, writer)
+    part = Part(attention.at(counted), tiles, views, block, thread, writer)
     merge = Merge(part)
     merge.finish(Attend(part).emit())
     body = on_threads(writer.done(), thread_var, tiles.threads)

@@ -157,6 +157,8 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
         return Refused("a scale that turns the largest score into the least")
     if attention.depth % WIDEST or attention.value_depth % COLUMNS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}")
+    if not attention.is_fixed and rows_of(attention) > ROWS:
+        return Refused(f"{rows_of(attention)} queries by keys that are counted at run time only")
     if footprint(attention, AttentionTiles(1, 1, False, by_rows=True)).registers > MAX_REGISTERS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}, too deep")
     return None
@@ -164,9 +166,10 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
 
 def choose_tiles(attention: Attention, device: Device) -> AttentionTiles:
     """By rows, where a head has more than a warp takes; else its keys are split."""
+    is_fixed, attention = attention.is_fixed, attention.expected
     by_rows = rows_of(attention) > ROWS
     chosen = _split_rows(attention, device) if by_rows else _split_keys(attention, device)
-    is_short = attention.keys <= chosen.keys
+    is_short = is_fixed and attention.keys <= chosen.keys
     if is_short or footprint(attention, chosen).registers > MAX_REGISTERS:
         return replace(chosen, ahead=False)
     return chosen

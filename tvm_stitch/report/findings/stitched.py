@@ -14,7 +14,7 @@ from typing import TypeAlias
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.attention.build import ATTENTION_ATTRIBUTE, read_attention
+from tvm_stitch.kernel.attention.build import ATTENTION_ATTRIBUTE, COUNTED, read_attention
 from tvm_stitch.kernel.attention.cost import predicted_us as attention_us
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import Bounds
@@ -36,6 +36,7 @@ from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.library.attention import EXPECTED_KEYS
 from tvm_stitch.library.locate import CUBLASLT
 from tvm_stitch.report.data import Kernel, Stage
 from tvm_stitch.report.findings.open_sizes import (
@@ -184,12 +185,13 @@ def _sorts(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extent
 def _of_attention(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
     """Attention in one pass."""
     attention, tiles = read_attention(emitted)
+    extents, planned = extents.at({COUNTED: EXPECTED_KEYS}), attention.expected
     return replace(
-        _ready_made(fused, tuple(emitted.params), attention.bytes, device, extents),
+        _ready_made(fused, tuple(emitted.params), planned.bytes, device, extents),
         ops=attention.operators,
         scheme="cluster" if tiles.splits > 1 else "warp" if tiles.by_rows else "regional",
         mapping=str(tiles),
-        predicted_us=attention_us(attention, tiles, device),
+        predicted_us=attention_us(planned, tiles, device),
         why=f"attention of {attention}: one pass over keys and values",
     )
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from library_stand_in import stand_in
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 
 import tvm_stitch
@@ -55,7 +55,8 @@ def _attention(emit, heads, depth, q, k, v, mask=None):
 
 
 def _repeated(emit, x, heads):
-    _, own, keys, depth = (int(extent) for extent in x.ty.shape.values)
+    _, own, keys, depth = x.ty.shape.values
+    own = int(own)
     if own == heads:
         return x
     spread = emit(op.broadcast_to(emit(op.expand_dims(x, 2)), (1, own, heads // own, keys, depth)))
@@ -123,3 +124,81 @@ def test_many_queries_are_the_librarys(monkeypatch):
             NAME,
         )
         assert outside_calls(stitched_for_cpu(decoding(), H200)) == ()
+
+
+def growing(heads=8, depth=64, lengths=("n", "n"), mask=False, dtype="float16", more=False):
+    """A query with all keys and values of a cache, perhaps and those of one token more."""
+    symbols = {name: tirx.Var(name, "int64") for name in lengths}
+    token, (n, m) = (1, 2, 1, depth), (symbols[name] for name in lengths)
+    shapes = [(1, heads, 1, depth), (1, 2, n, depth), (1, 2, m, depth)]
+    shapes += [(1, 1, 1, n)] * mask + [token, token] * more
+
+    def function(emit, q, *given):
+        cache, (masks, tokens) = given[:2], (given[2:], ()) if mask else ((), given[2:])
+        if more:  # of which TVM, and so a reference in float64, computes no attention
+            cache = [emit(op.concat(pair, axis=2)) for pair in zip(cache, tokens, strict=True)]
+        return _attended(emit, q, *(_repeated(emit, each, heads) for each in cache), *masks)
+
+    return _module(shapes, dtype, function)
+
+
+def halves(depth=32):
+    """Keys and values in one tensor, as they are."""
+    n = tirx.Var("n", "int64")
+
+    def function(emit, q, both):
+        parts = emit(op.split(both, 2, axis=0))
+        return _attended(emit, q, *(emit(relax.TupleGetItem(parts, half)) for half in (0, 1)))
+
+    return _module([(1, 4, 1, depth), (2, 4, n, depth)], "float16", function)
+
+
+def _attended(emit, q, k, v, *mask):
+    rows = [emit(op.permute_dims(each, [0, 2, 1, 3])) for each in (q, k, v)]
+    return emit(op.nn.relu(emit(op.nn.attention(*rows, *mask))))
+
+
+def _module(shapes, dtype, function):
+    params = [
+        relax.Var(f"p{number}", relax.TensorType(shape, dtype))
+        for number, shape in enumerate(shapes)
+    ]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(function(builder.emit, *params))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("keys", (1, 40, 1100))
+@pytest.mark.parametrize(
+    "make",
+    [
+        growing,
+        lambda: growing(depth=32, dtype="bfloat16", mask=True),
+        lambda: growing(heads=2, depth=128),
+        halves,
+    ],
+    ids=("shared heads", "mask", "deep", "halves"),
+)
+def test_of_keys_that_are_counted_at_run_time(_library, make, keys):
+    mod = make()
+    found = tvm_stitch.verify(mod, H200, random_inputs(mod, 0, {"n": keys}), orders=2)
+    assert found.ok and not found.not_run and not found.default, str(found)
+    assert found.kernels.count("attention") == 1
+
+
+def test_what_the_report_says_of_counted_keys(_without_library):
+    (found,) = (each for each in kernels(growing(more=True)) if "softmax" in each.ops)
+    assert "any number of keys" in found.why and "cluster of 8 blocks" in found.mapping
+    assert found.bytes_min == 2 * (2 * 8 * 64 + 2 * 2 * 1024 * 64)
+    assert 2 < found.predicted_us < 6
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: growing(lengths=("n", "m")), lambda: growing(heads=34)], ids=("unlike", "many")
+)
+def test_what_is_not_taken_of_counted_keys(_library, make):
+    assert not any("one pass" in each.why for each in kernels(make()))

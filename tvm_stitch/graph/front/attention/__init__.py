@@ -5,8 +5,8 @@ of this package, in place of attention. Must not know how the library is found o
 such a kernel does.
 """
 
-from tvm_stitch.graph.front.attention.cost import OLDEST
+from tvm_stitch.graph.front.attention.cost import OLDEST, is_slower
 from tvm_stitch.graph.front.attention.match import refused_heads
 from tvm_stitch.graph.front.attention.rewrite import FusedAttention
 
-__all__ = ["OLDEST", "FusedAttention", "refused_heads"]
+__all__ = ["OLDEST", "FusedAttention", "is_slower", "refused_heads"]

@@ -7,7 +7,7 @@ for, with the tensors that it reads in place and the variable that it defines; o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 
 from tvm import relax
@@ -22,14 +22,16 @@ from tvm_stitch.graph.front.attention.places import (
     placed_bias,
 )
 from tvm_stitch.graph.front.attention.scores import Scores, scores_of
+from tvm_stitch.graph.front.attention.sizes import Shape, Sizes
 from tvm_stitch.graph.front.attention.softmax import softmax_argument
-from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, numbers_of
+from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, numbers_of, shape_of
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention
 from tvm_stitch.stages.stage import Refused
 
 WHOLE = ("nn.attention", "nn.attention_bias")
 MOST_DEPTH = 256
 _MASKS = {"None": NO_MASK, "TopLeft": TOP_LEFT, "BottomRight": BOTTOM_RIGHT}
+_UNKNOWN = "its sizes are known at run time only"
 _PASSED = ("astype", "reshape", "expand_dims", "squeeze", "broadcast_to")
 
 
@@ -42,6 +44,7 @@ class Found:
     result: relax.Var
     members: frozenset[relax.Var]  # the result left out
     is_chosen: bool = False  # the last operand says where scores are seen
+    sizes: Sizes = field(default_factory=Sizes)  # what read them
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +54,9 @@ class _Matrices:
     tensor: Expr
     order: tuple[int, ...]
 
-    @property
-    def shape(self) -> tuple[int, ...] | None:
+    def shape(self, sizes: Sizes) -> Shape | None:
         """The extents in this order."""
-        own = numbers_of(self.tensor)
+        own = sizes.of(self.tensor)
         return None if own is None else tuple(own[axis] for axis in self.order)
 
 
@@ -67,6 +69,7 @@ class _Parts:
     value: _Matrices
     scores: Scores
     result: _Matrices
+    sizes: Sizes = field(default_factory=Sizes)
 
 
 def attention_at(binding: relax.VarBinding, bindings: Bindings) -> Found | Refused | None:
@@ -139,22 +142,24 @@ def whole_attention(binding: relax.VarBinding, bindings: Bindings) -> Found | Re
     query, key, value, result = (
         _Matrices(each, (0, 2, 1, 3)) for each in (*call.args[:3], binding.var)
     )
-    if query.shape is None or key.shape is None:
-        return Refused("its sizes are known at run time only")
-    shape = (*query.shape[:-1], key.shape[-2])
+    sizes = Sizes(shape_of(key.tensor)[1] if has_shape(key.tensor) else None)
+    of_query, of_key = query.shape(sizes), key.shape(sizes)
+    if of_query is None or of_key is None or not _are_known(of_query):
+        return Refused(_UNKNOWN)
+    shape = (*of_query[:-1], of_key[-2])
     scale = call.attrs.scale
-    scale = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
+    scale = 1 / sqrt(of_query[-1]) if scale is None else float(scale)
     bias = call.args[3] if len(call.args) > 3 else None
     scores = Scores((), scale=scale, bias=bias, bias_shape=shape, mask=mask, shape=shape)
-    return _found(_Parts(query, key, value, scores, result), (), bindings)
+    return _found(_Parts(query, key, value, scores, result, sizes), (), bindings)
 
 
 def _found(parts: _Parts, members: Sequence[relax.Var], bindings: Bindings) -> Found | Refused:
     scores = parts.scores
     operands = (parts.query, parts.key, parts.value)
-    shapes = [each.shape for each in (*operands, parts.result)]
+    shapes = [each.shape(parts.sizes) for each in (*operands, parts.result)]
     if any(shape is None or len(shape) < 2 for shape in shapes):
-        return Refused("its sizes are known at run time only")
+        return Refused(_UNKNOWN)
     if any(0 in (shape or ()) for shape in shapes):
         return Refused("there is nothing to compute")
     dtypes = {dtype_of(each.tensor) for each in operands}
@@ -162,6 +167,8 @@ def _found(parts: _Parts, members: Sequence[relax.Var], bindings: Bindings) -> F
         return Refused("cuDNN is asked for attention of halves only")
     (dtype,) = dtypes
     query, _, _, result = (shape or () for shape in shapes)
+    if not _are_known((*query, *result)):
+        return Refused(_UNKNOWN)
     reasons: list[Refused] = []
     for batch, heads in _batches(scores.shape, result, parts, bindings):
         extents = Extents(batch, heads, result[-2], scores.shape[-1], query[-1], result[-1])
@@ -172,8 +179,12 @@ def _found(parts: _Parts, members: Sequence[relax.Var], bindings: Bindings) -> F
     return reasons[0]
 
 
+def _are_known(extents: Shape) -> bool:
+    return all(isinstance(extent, int) for extent in extents)
+
+
 def _batches(
-    scores: tuple[int, ...], result: tuple[int, ...], parts: _Parts, bindings: Bindings
+    scores: Shape, result: Shape, parts: _Parts, bindings: Bindings
 ) -> Iterator[tuple[int, int]]:
     """How many entries there may be, and heads in each."""
     for shape in (scores, result):
@@ -210,7 +221,8 @@ def _placed(
     )
     placed = []
     for matrices, size in zip((parts.query, parts.key, parts.value), sizes, strict=True):
-        found = place_of(matrices.tensor, matrices.order, extents, size, bindings)
+        tensor, order = matrices.tensor, matrices.order
+        found = place_of(tensor, order, extents, size, bindings, parts.sizes)
         if found is None:
             return Refused("heads do not lie as cuDNN reads them")
         placed.append(found)
@@ -228,7 +240,7 @@ def _placed(
     operands = [each.source for each in placed]
     added = scores.bias if scores.bias is not None else scores.chosen
     if added is not None:
-        bias = placed_bias(added, scores.bias_shape, extents, bindings)
+        bias = placed_bias(added, scores.bias_shape, extents, bindings, parts.sizes)
         if bias is None:
             return Refused("the bias does not lie as cuDNN reads it")
         if scores.bias is not None and dtype_of(bias[0]) not in (dtype, "float32"):
@@ -236,7 +248,8 @@ def _placed(
         attention = replace(attention, bias=bias[1])
         operands.append(bias[0])
     inside = frozenset([*members, *ending.members])
-    return Found(attention, tuple(operands), ending.result, inside, scores.chosen is not None)
+    is_chosen = scores.chosen is not None
+    return Found(attention, tuple(operands), ending.result, inside, is_chosen, parts.sizes)
 
 
 def refused_heads(*depths: int) -> Refused | None:
@@ -254,6 +267,7 @@ def _refused(extents: Extents, mask: str) -> Refused | None:
     refused = refused_heads(extents.depth, extents.value_depth)
     if refused is not None:
         return refused
-    if mask == BOTTOM_RIGHT and extents.queries > extents.keys:
+    fewest = extents.keys if isinstance(extents.keys, int) else 1
+    if mask == BOTTOM_RIGHT and extents.queries > fewest:
         return Refused("causal attention from the last key has more queries than keys")
     return None

@@ -15,6 +15,7 @@ from tvm import relax
 from tvm.ir import Expr
 
 from tvm_stitch.graph.front.attention.bindings import Bindings
+from tvm_stitch.graph.front.attention.sizes import Sizes
 from tvm_stitch.graph.front.attention.steps import (
     Seen,
     Step,
@@ -25,7 +26,8 @@ from tvm_stitch.graph.front.attention.steps import (
 )
 from tvm_stitch.graph.front.decompose.stages import dtype_of, numbers_of
 from tvm_stitch.graph.front.decompose.view import Definition, views_of
-from tvm_stitch.library.attention import Bias, Place
+from tvm_stitch.library.attention import Bias, Place, Size, expected
+from tvm_stitch.library.of_keys import quotient
 
 ALIGNED = 8  # halves of the 16 bytes at which rows begin
 _ENDING = ("astype", "reshape", "expand_dims", "squeeze", "permute_dims")
@@ -38,7 +40,7 @@ class Extents:
     batch: int
     heads: int
     queries: int
-    keys: int
+    keys: Size
     depth: int
     value_depth: int
 
@@ -62,10 +64,15 @@ class Ending:
 
 
 def place_of(
-    value: Expr, order: Sequence[int], extents: Extents, size: tuple[int, int], bindings: Bindings
+    value: Expr,
+    order: Sequence[int],
+    extents: Extents,
+    size: tuple[Size, Size],
+    bindings: Bindings,
+    sizes: Sizes,
 ) -> Placed | None:
     """Where matrices of this size are, of all heads or of some that several share."""
-    for found in seen(value, bindings.definition):
+    for found in seen(value, bindings.definition, sizes):
         placed = _placed(found, order, extents, size)
         if placed is not None:
             return placed
@@ -73,7 +80,7 @@ def place_of(
 
 
 def _placed(
-    found: Seen, order: Sequence[int], extents: Extents, size: tuple[int, int]
+    found: Seen, order: Sequence[int], extents: Extents, size: tuple[Size, Size]
 ) -> Placed | None:
     *leading, rows, depth = (found.dims[axis] for axis in order)
     if prod(step.extent for step in rows) != size[0]:
@@ -97,8 +104,8 @@ def _flat(leading: Sequence[Steps], extents: Extents) -> Steps:
     return steps if prod(step.extent for step in steps) != 1 else _once(count)
 
 
-def _once(count: int) -> Steps:
-    return (Step(count, 0),) if count > 1 else ()
+def _once(count: Size) -> Steps:
+    return (Step(count, 0),) if count != 1 else ()
 
 
 def _without_repeats(steps: Steps) -> tuple[Steps, int]:
@@ -110,36 +117,39 @@ def _without_repeats(steps: Steps) -> tuple[Steps, int]:
     return steps, repeated
 
 
-def _place(start: int, strides: Sequence[int | None], counts: Sequence[int]) -> Place | None:
+def _place(start: Size, strides: Sequence[Size | None], counts: Sequence[Size]) -> Place | None:
     """A Place, if rows begin where cuDNN wants them."""
     pairs = list(zip(strides, counts, strict=True))
     # The step between things of which there is but one is of no consequence, but looks like one.
-    span = max((stride or 0) * count for stride, count in pairs)
+    span = max(((stride or 0) * count for stride, count in pairs), key=expected)
     batch, head, row, depth = (
         span if count == 1 and axis < 3 else stride for axis, (stride, count) in enumerate(pairs)
     )
     if depth != 1 or batch is None or head is None or row is None:
         return None
-    if min(batch, head, row) <= 0 or any(each % ALIGNED for each in (start, batch, head, row)):
+    distances = batch, head, row
+    if any(expected(each) <= 0 for each in distances):
+        return None
+    if any(quotient(each, ALIGNED) is None for each in (start, *distances)):
         return None
     return Place(start, batch, head, row)
 
 
 def placed_bias(
-    value: Expr, shape: Sequence[int], extents: Extents, bindings: Bindings
+    value: Expr, shape: Sequence[Size], extents: Extents, bindings: Bindings, sizes: Sizes
 ) -> tuple[Expr, Bias] | None:
     """Where what is added to scores of this shape lies, wider types of halves left out."""
     wide = bindings.call(value, "astype")
     if wide is not None and dtype_of(value) == "float32":
         value = wide.args[0]
-    for found in seen(value, bindings.definition):
+    for found in seen(value, bindings.definition, sizes):
         place = _bias(found, shape, extents)
         if place is not None:
             return found.source, place
     return None
 
 
-def _bias(found: Seen, shape: Sequence[int], extents: Extents) -> Bias | None:
+def _bias(found: Seen, shape: Sequence[Size], extents: Extents) -> Bias | None:
     missing = len(shape) - len(found.dims)
     if missing < 0:
         return None
@@ -158,7 +168,7 @@ def _bias(found: Seen, shape: Sequence[int], extents: Extents) -> Bias | None:
     if any(stride is None for stride in strides) or strides[3] not in (0, 1):
         return None
     batch, head, row, column = (stride or 0 for stride in strides)
-    if column == 0 and extents.keys > 1:
+    if column == 0 and extents.keys != 1:
         return None
     return Bias(found.start, batch, head, row, column or 1)
 

@@ -26,8 +26,8 @@ from tvm_stitch.graph.front.dataflow import (
     operators_of,
     unfused,
 )
-from tvm_stitch.graph.front.decompose.stages import dtype_of, numbers_of
-from tvm_stitch.library.attention import NAME, WORKSPACE_BYTES, Attention
+from tvm_stitch.graph.front.decompose.stages import dtype_of
+from tvm_stitch.library.attention import NAME, WORKSPACE_BYTES, Attention, Size
 from tvm_stitch.stages.stage import Refused
 
 OPERATOR = "attention"
@@ -42,7 +42,7 @@ class OwnAttention(Protocol):
         """What the kernel takes, or why there is none."""
 
     def kernel(
-        self, attention: Attention, tensors: Sequence[tuple[Sequence[int], str]]
+        self, attention: Attention, tensors: Sequence[tuple[Sequence[Size], str]]
     ) -> tirx.PrimFunc | Refused:
         """The kernel of query, keys, values, perhaps a bias, and the result: shapes and types."""
 
@@ -117,6 +117,8 @@ class _Choice:
             var = self.kernels.add_func(unfused(kernel), OPERATOR)
             call = relax.op.call_tir(var, operands, [found.result.ty])
             return [*bindings, relax.VarBinding(found.result, call)]
+        if not found.attention.is_fixed:
+            return Refused("cuDNN is asked for attention of known sizes only")
         slower = refused_as_slower(found.attention, self.device)
         if slower is not None or self.missing:
             return slower or Refused(self.missing or "")
@@ -128,10 +130,11 @@ class _Choice:
         us = None if self.own is None else self.own.us(found.attention)
         if self.own is None or us is None or isinstance(us, Refused):
             return None
-        if is_slower(us, found.attention, self.device, library=self.missing is None):
+        may_call = self.missing is None and found.attention.is_fixed
+        if is_slower(us, found.attention.expected, self.device, library=may_call):
             return None
         given = *operands, found.result
-        tensors = [(numbers_of(each) or (), str(dtype_of(each))) for each in given]
+        tensors = [(found.sizes.of(each) or (), str(dtype_of(each))) for each in given]
         kernel = self.own.kernel(found.attention, tensors)
         return None if isinstance(kernel, Refused) else kernel
 

@@ -13,6 +13,7 @@ from tvm import relax
 from tvm.ir import Call, Expr, GenericConst
 
 from tvm_stitch.graph.front.attention.bindings import Bindings
+from tvm_stitch.graph.front.attention.sizes import Shape
 from tvm_stitch.graph.front.dataflow import name_of
 from tvm_stitch.graph.front.decompose.stages import array_of, dtype_of, number_of, numbers_of
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT
@@ -30,10 +31,10 @@ class Scores:
     product: Call | None = None
     scale: float = 1.0
     bias: Expr | None = None
-    bias_shape: tuple[int, ...] = ()  # of the scores that it is added to
+    bias_shape: Shape = ()  # of the scores that it is added to
     chosen: Expr | None = None  # scores are seen where this is true
     mask: str = NO_MASK
-    shape: tuple[int, ...] = ()  # of the most dimensions that they have
+    shape: Shape = ()  # of the most dimensions that they have
 
 
 def scores_of(value: Expr, bindings: Bindings) -> Scores | Refused | None:
