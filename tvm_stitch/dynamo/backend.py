@@ -65,6 +65,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
+from tvm_stitch.kernel.attention.build import AttentionKernels
 from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
@@ -315,7 +316,14 @@ class GraphCompiler:
 
     def _support(self, device: torch.device, kind: str) -> Support:
         """What is ours of a graph."""
-        return Support(device, replace(self._libraries(), trained=kind != INFERENCE))
+        libraries = replace(self._libraries(), trained=kind != INFERENCE)
+        return Support(device, libraries, self._attention(device))
+
+    def _attention(self, device: torch.device) -> AttentionKernels | None:
+        if self.settings.device == LLVM:
+            return None
+        target, schemes = target_of(self.settings, device), self.settings.stitching.schemes
+        return AttentionKernels.of(gpu_of(target), schemes)
 
     def _libraries(self) -> Libraries:
         # The libraries' shim may still be compiled: where that fails, the pipeline does without.

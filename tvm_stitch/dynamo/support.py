@@ -20,11 +20,14 @@ from tvm_stitch.frontend.torch.layout import channels_last, is_empty, is_laid
 from tvm_stitch.frontend.torch.ops import ATTENTION, PRODUCTS
 from tvm_stitch.frontend.torch.ops.images.products import becomes_product
 from tvm_stitch.frontend.torch.ops.product import is_outer
-from tvm_stitch.graph.front.attention import OLDEST, refused_heads
+from tvm_stitch.graph.front.attention import OLDEST, is_slower, refused_heads
 from tvm_stitch.graph.front.convolution import becomes_direct
+from tvm_stitch.kernel.attention.build import AttentionKernels
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
+from tvm_stitch.library.attention import NO_MASK, Attention, Place
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
+from tvm_stitch.library.of_keys import KEYS, OfKeys
 from tvm_stitch.library.shim import begin, unusable
 from tvm_stitch.stages.patterns.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Refused
@@ -128,6 +131,8 @@ class Support:
 
     device: torch.device
     libraries: Libraries = Libraries()
+    attention: AttentionKernels | None = None
+    """Who makes this package's kernels for attention."""
 
     def accepts(self, node: fx.Node) -> bool:
         """Whether a node is ours."""
@@ -155,7 +160,7 @@ class Support:
         return (
             _librarys_product(node, results[0], self.libraries)
             or _librarys_convolution(node, results[0], self.libraries)
-            or _librarys_attention(node, results[0], self.libraries)
+            or _librarys_attention(node, results[0], self.libraries, self.attention)
             or refusal(node)
         )
 
@@ -224,17 +229,46 @@ def _librarys_convolution(
 
 
 def _librarys_attention(
-    node: fx.Node, result: torch.Tensor, libraries: Libraries
+    node: fx.Node, result: torch.Tensor, libraries: Libraries, own: AttentionKernels | None
 ) -> Refused | None:
-    """Attention is a library's: ours where parts may call it, and it takes such heads."""
+    """Attention is a library's: ours where parts may call it, and it takes such heads.
+
+    Of few queries by keys that are counted at run time only, it is a kernel's of this package.
+    """
     if operator_name(node.target) not in ATTENTION:
         return None
-    if result.dtype not in libraries.attention or libraries.trained or _is_old(result.device):
-        return Refused("a library's kernel is faster")
     shapes = [each.meta["val"].shape for each in node.args[:3]]  # type: ignore[union-attr]
     if not all(isinstance(extent, int) for shape in shapes for extent in shape):
-        return Refused("attention of sizes that change is a library's")
+        counted = None if libraries.trained else _of_counted_keys(*shapes)
+        if counted is None or own is None or result.dtype not in _HALVES:
+            return Refused("attention of sizes that change is a library's")
+        us = own.us(counted)
+        if isinstance(us, Refused):
+            return us
+        is_slow = is_slower(us, counted.expected, own.device, library=False)
+        return Refused("PyTorch's kernel is faster") if is_slow else None
+    if result.dtype not in libraries.attention or libraries.trained or _is_old(result.device):
+        return Refused("a library's kernel is faster")
     return refused_heads(*(shape[-1] for shape in shapes[1:]))
+
+
+def _of_counted_keys(query: torch.Size, key: torch.Size, value: torch.Size) -> Attention | None:
+    """Attention of which the number of keys alone is known at run time only; None: it is other."""
+    known = *query, *key[:-2], key[-1], *value[:-2], value[-1]
+    if len(query) != 4 or not all(isinstance(extent, int) for extent in known):
+        return None
+    if str(key[-2]) != str(value[-2]):
+        return None
+    (batch, heads, queries, depth), shared, value_depth = query, key[1], value[-1]
+    return Attention(
+        NO_MASK, 1.0, batch, heads, shared, queries, KEYS, depth, value_depth,
+        _dense(heads, queries, depth), _dense(shared, KEYS, depth),
+        _dense(shared, KEYS, value_depth), _dense(heads, queries, value_depth),
+    )  # fmt: skip
+
+
+def _dense(heads: int, rows: int | OfKeys, depth: int) -> Place:
+    return Place(0, heads * rows * depth, rows * depth, depth)
 
 
 def _is_old(device: torch.device) -> bool:

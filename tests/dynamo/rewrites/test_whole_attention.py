@@ -16,6 +16,7 @@ from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.dynamo.support import Libraries, Support  # noqa: E402
 from tvm_stitch.kernel.attention.build import AttentionKernels  # noqa: E402
 from tvm_stitch.library import locate, shim  # noqa: E402
+from tvm_stitch.options import Options  # noqa: E402
 
 aten = torch.ops.aten
 WHOLE = aten.scaled_dot_product_attention.default
@@ -217,3 +218,69 @@ def test_decoding_in_a_static_cache_is_one_part(libraries, monkeypatch):
     report = ours.log.report()
     assert len(report.parts) == 1 and not report.left
     assert made
+
+
+class Growing(torch.nn.Module):
+    """Tokens more, in a cache that is as long as there are tokens so far."""
+
+    def __init__(self, masked=False):
+        super().__init__()
+        self.masked = masked
+
+    def forward(self, query, key, value, keys, values):
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        mask = None
+        if self.masked:
+            mask = (torch.arange(keys.shape[2]) % 3 < 2).expand(2, 1, 1, -1)
+        return sdpa(query, keys, values, mask, enable_gqa=True) + 1, keys, values
+
+
+def grown(model, ours, lengths=(40, 41, 42, 300), tokens=1, dtype=torch.bfloat16):
+    """The report of a model that was called with caches of these lengths; it was right."""
+    run = torch.compile(model, backend=ours)
+    with torch.no_grad():
+        for length in lengths:
+            sizes = (4, tokens), (2, tokens), (2, tokens), (2, length), (2, length)
+            given = [torch.randn(2, heads, rows, 32).to(dtype) for heads, rows in sizes]
+            for found, wanted in zip(run(*given), model(*given), strict=True):
+                torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-2)
+    return ours.log.report()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The attention that kernels of this package were made of."""
+    found, make = [], AttentionKernels.kernel
+
+    def noted(own, attention, tensors):
+        found.append(attention)
+        return make(own, attention, tensors)
+
+    monkeypatch.setattr(AttentionKernels, "kernel", noted)
+    return found
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_decoding_in_a_growing_cache_is_one_part(libraries, made, masked):
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    report = grown(Growing(masked), ours)
+    assert not report.left and len(report.parts) == len(ours.log.graphs) == 2, report
+    assert [each.is_fixed for each in made] == [False]  # the first is small
+
+
+def test_decoding_in_a_growing_cache_needs_no_library(monkeypatch, made):
+    monkeypatch.setenv(locate.FOLDER, "off")
+    report = grown(Growing(), GraphCompiler(Settings(device=EXECUTOR, target="sm_90")))
+    assert len(report.parts) == 3 and report.left  # of the first, of known sizes
+    assert not any(each.is_fixed for each in made) and len(made) == 1
+
+
+@pytest.mark.parametrize("why", ["float32", "many queries", "an older GPU", "schemes"])
+def test_other_attention_of_a_growing_cache_is_pytorchs(libraries, made, why):
+    options = {"stitching": Options(schemes=("local", "warp"))} if why == "schemes" else {}
+    target = "sm_75" if why == "an older GPU" else "sm_90"
+    ours = GraphCompiler(Settings(device=EXECUTOR, target=target, smallest_part=1, **options))
+    dtype = torch.float32 if why == "float32" else torch.bfloat16
+    report = grown(Growing(), ours, (40, 41, 42), 9 if why == "many queries" else 1, dtype)
+    assert not any(not each.is_fixed for each in made)
+    assert why == "float32" or any("scaled_dot" in each.operator for each in report.left), report

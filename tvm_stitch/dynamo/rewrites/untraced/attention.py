@@ -64,6 +64,18 @@ def with_fused_masks(graph: fx.Graph) -> None:
             graph.erase_node(node)
 
 
+def with_counted_keys(graph: fx.Graph) -> None:
+    """Say that there are as many values as keys, where both are counted at run time only.
+
+    Dynamo gives the two tensors of a growing cache a symbol each, and attention, which wants them
+    to be the same, does not say so of any size. It becomes one of dynamo's guards.
+    """
+    for call in graph.find_nodes(op="call_function", target=ATTENTION):
+        _, key, value, _ = tensors_given(call)
+        if key is not None and value is not None and traced(key).dim() == traced(value).dim() == 4:
+            bool(traced(key).shape[-2] == traced(value).shape[-2])
+
+
 def with_single_queries_written_out(graph: fx.Graph) -> None:
     """Attention of one query, as where a word is added to a text, as products and a softmax."""
     for call in graph.find_nodes(op="call_function", target=ATTENTION):

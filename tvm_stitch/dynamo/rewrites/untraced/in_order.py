@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from tvm_stitch.dynamo.rewrites.untraced.attention import (
+    with_counted_keys,
     with_fused_masks,
     with_rounded_scores_written_out,
     with_shared_heads,
@@ -20,6 +21,7 @@ def rewrite_untraced(graph: fx.GraphModule, rounded: bool = False) -> None:
     rounded: the graph is trained, and its products of float32 may be rounded.
     """
     with_known_scalars(graph.graph)
+    with_counted_keys(graph.graph)
     with_fused_masks(graph.graph)
     with_single_queries_written_out(graph.graph)
     if rounded:
