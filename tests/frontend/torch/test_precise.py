@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch_kernels import check_kernels  # noqa: E402
 from torch_programs import run, traced  # noqa: E402
+from tvm.ir import Op  # noqa: E402
 
 from tvm_stitch import simt  # noqa: E402
 from tvm_stitch.dynamo.machine import lowered_for_cuda  # noqa: E402
@@ -115,3 +116,24 @@ def test_on_the_executor():
 
     torch.manual_seed(0)
     check_kernels(functions, torch.randn(3, 32))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_halves_that_were_widened_are_multiplied_as_halves(dtype):
+    """Their products are exact in float32, which they are summed in."""
+
+    def function(x, y, z):
+        wide = x.float()
+        return wide.t() @ y.float(), y.float() @ z
+
+    x, y, z = torch.randn(33, 40).to(dtype), torch.randn(33, 24).to(dtype), torch.randn(24, 9)
+    converted = convert(traced(function, x, y, z).graph)
+    bound = [each.value for each in converted.module["main"].body.blocks[0].bindings]
+    products = [call for call in bound if getattr(call, "op", None) == Op.get("relax.matmul")]
+    factors = [{str(each.ty.dtype.dtype) for each in call.args} for call in products]
+    assert factors == [{str(dtype).removeprefix("torch.")}, {"float32"}]
+    found = run(converted, (x, y, z))
+    exact = x.double().t() @ y.double(), y.double() @ z.double()
+    for each, wanted in zip(found, exact, strict=True):
+        assert each.dtype is torch.float32
+        assert (each.double() - wanted).abs().max() <= 1e-5 * wanted.abs().max()

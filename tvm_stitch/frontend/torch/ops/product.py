@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import tvm
 from tvm import relax, tirx
+from tvm.ir import Call as TvmCall
 
 from tvm_stitch.errors import TorchError
-from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, wide
+from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, dtype, wide
+from tvm_stitch.frontend.torch.dtypes import HALVES
 
 _op = relax.op
+_CAST, _TURN = (tvm.ir.Op.get(f"relax.{name}") for name in ("astype", "permute_dims"))
 
 
 def is_outer(summed: Any) -> bool:
@@ -26,7 +30,22 @@ def _summed(call: Call, left: Expr, right: Expr) -> Expr:
         raise TorchError("products of booleans")
     if is_outer(left.ty.shape[-1]):
         return call.emit(_op.multiply(call.wide(left), call.wide(right)))
+    halves = [_half(call, factor) for factor in (left, right)]
+    if None not in halves and dtype(halves[0]) == dtype(halves[1]):
+        left, right = halves
     return call.emit(_op.matmul(left, right, wide(call.dtype)))
+
+
+def _half(call: Call, factor: Expr) -> Expr | None:
+    """What a factor was before it was widened: products of halves are exact in float32."""
+    made = call.builder.lookup_binding(factor) if isinstance(factor, relax.Var) else None
+    if not isinstance(made, TvmCall) or dtype(factor) != "float32":
+        return None
+    source = made.args[0]
+    if made.op == _CAST:
+        return source if dtype(source) in HALVES else None
+    half = _half(call, source) if made.op == _TURN else None
+    return None if half is None else call.emit(_op.permute_dims(half, made.attrs.axes))
 
 
 def _product(call: Call, left: Expr, right: Expr) -> Expr:
