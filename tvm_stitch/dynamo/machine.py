@@ -36,7 +36,7 @@ from tvm_stitch.graph.back import destinations, storages
 from tvm_stitch.graph.back.destinations import Destinations
 from tvm_stitch.graph.back.storages import Storages
 from tvm_stitch.graph.front.empty import FewerLoops, WithoutElements
-from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
+from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
 

@@ -17,6 +17,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.at_sizes import Sizes, at_sizes, symbols_of
 from tvm_stitch.kernel.codegen.prim_func import (
+    IN_PLACE_ATTRIBUTE,
     LAUNCH_ATTRIBUTE,
     MULTIPROCESSORS_ATTRIBUTE,
     WORKSPACE_ATTRIBUTE,
@@ -25,7 +26,6 @@ from tvm_stitch.kernel.codegen.prim_func import (
 from tvm_stitch.kernel.codegen.tir_builder import block_uniform
 from tvm_stitch.kernel.implementations import IMPLEMENTATIONS
 from tvm_stitch.kernel.ir.mapping import LIBRARY
-from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
 from tvm_stitch.stages.stage import (
     Expr,
     Refused,

@@ -20,7 +20,11 @@ from tvm_stitch.kernel.codegen import bfloat16
 from tvm_stitch.kernel.codegen.bfloat16 import without_bfloat16
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.codegen.placed_loads import without_predicated_halves
-from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE, signature
+from tvm_stitch.kernel.codegen.prim_func import (
+    IN_PLACE_ATTRIBUTE,
+    MULTIPROCESSORS_ATTRIBUTE,
+    signature,
+)
 from tvm_stitch.kernel.cost_model.kernel_model import (
     copy_us,
     floor_us,
@@ -47,8 +51,6 @@ from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 # What symbols may be at most in it, as JSON.
 LIMITS_ATTRIBUTE = "tvm_stitch.limits"
-# Pairs of parameters, as JSON: the second may take the memory of the first.
-IN_PLACE_ATTRIBUTE = "tvm_stitch.in_place"
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from tvm.tirx.build import codegen_build
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.executable import compiler
-from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
+from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE
 
 
 def pairs(kernel):

@@ -1,5 +1,7 @@
 """Products become calls of the library where that is cheaper, with what it can end with."""
 
+import json
+
 import numpy as np
 import pytest
 from check import H200, primfuncs
@@ -13,6 +15,7 @@ from zoo import Case, graph
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.kernel.build import is_library_call
+from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
@@ -55,6 +58,14 @@ def test_one_call_with_what_it_ends_with(cheap, dtype, ending):
     (kernel,) = tvm_stitch.explain(case.module, H200).kernels
     assert kernel.scheme == "library"
     assert all(part in kernel.why for part in ending.split())
+
+
+@pytest.mark.parametrize("ending", ["residual", "bias", "scale residual bias ReLU"])
+def test_a_result_may_be_written_over_what_is_added(cheap, ending):
+    (func,) = primfuncs(product("float32", 33, 72, 40, ending).module).values()
+    pairs = json.loads(str(func.attrs.get(IN_PLACE_ATTRIBUTE, "[]")))
+    last = len(func.params) - 2  # before the workspace; after the factors and the bias, if any
+    assert pairs == ([[last - 1, last]] if "residual" in ending else [])
 
 
 @pytest.mark.spread(2)

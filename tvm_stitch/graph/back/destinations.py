@@ -17,8 +17,7 @@ from tvm.ir import Call
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.graph.front.dataflow import readers_of
-from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
-from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
+from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE, NO_ALIAS_ATTRIBUTE
 
 _ALLOCATE = "relax.builtin.alloc_tensor"
 _RESHAPE = "relax.reshape"

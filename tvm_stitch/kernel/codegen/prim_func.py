@@ -23,6 +23,8 @@ LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
 # Whether no two tensors of a kernel are in the same memory.
 NO_ALIAS_ATTRIBUTE = "tirx.noalias"
+# Pairs of parameters, as JSON: the second may take the memory of the first.
+IN_PLACE_ATTRIBUTE = "tvm_stitch.in_place"
 _CUDA_VARIABLES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 # The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"

@@ -19,7 +19,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.contiguity import Extent, is_at_least
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.codegen.prim_func import kernel_function
+from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE, kernel_function
 from tvm_stitch.kernel.ir.mapping import LIBRARY, TF32
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Missing
 from tvm_stitch.kernel.library_product.cost import ending_us, library_us, timing_of
@@ -35,7 +35,16 @@ from tvm_stitch.kernel.library_product.matrices import Batches, batches
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUBLASLT, is_off
-from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, dtype_of, element_bytes
+from tvm_stitch.stages.stage import (
+    Expr,
+    Refused,
+    Stage,
+    Var,
+    as_int64,
+    dtype_of,
+    element_bytes,
+    handle,
+)
 
 LIBRARY_ATTRIBUTE = "tvm_stitch.library"
 MULTIPLIED = ("float32", "float16", "bfloat16")
@@ -89,8 +98,19 @@ class LibraryKernel(Kernel):
         workspace = tirx.decl_buffer((WORKSPACE_BYTES,), "uint8", "workspace")
         call = _with_plain_types(_FUNCTION, self._arguments(workspace))
         found = kernel_function(func, tirx.Evaluate(call), workspaces=[workspace])
+        pairs = self._overwritable(func)
+        if pairs:
+            found = found.with_attr(IN_PLACE_ATTRIBUTE, json.dumps(pairs))
         described = {"function": "matmul", "epilogue": str(self.epilogue), "tf32": self.tf32}
         return found.with_attr(LIBRARY_ATTRIBUTE, json.dumps(described))
+
+    def _overwritable(self, func: tirx.PrimFunc) -> list[tuple[int, int]]:
+        """What it adds, which the library lets the result be written over, and the result."""
+        added, (result,) = self.epilogue.residual, self.product.outputs
+        if added is None or dtype_of(added) != dtype_of(result):
+            return []
+        number = {handle(param): n for n, param in enumerate(func.params)}
+        return [(number[handle(added)], number[handle(result)])]
 
     def _arguments(self, workspace: Var) -> list[Expr]:
         """In the order of the shim's function."""
