@@ -21,7 +21,7 @@ except ImportError as error:
 
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning, tvm_stitch_backend
 from tvm_stitch.dynamo.report import LeftReport, PartReport, TorchReport
-from tvm_stitch.dynamo.settings import Settings
+from tvm_stitch.dynamo.settings import LARGEST_LOGITS, Settings
 from tvm_stitch.frontend.torch.load import load, trace
 
 __all__ = [
@@ -46,6 +46,7 @@ def compile(
     smallest_part: int | None = None,
     stitching: Options | None = None,
     database: Any = None,
+    largest_logits: int | None = LARGEST_LOGITS,
     dynamic: bool | None = None,
     fullgraph: bool = False,
 ) -> Any:
@@ -60,10 +61,19 @@ def compile(
         convolutions and constants do, for which nothing is gained.
     stitching: Options of the stitching passes.
     database: the path of a record store that `tvm_stitch.tune` wrote.
+    largest_logits: in training, logits of more bytes, the loss of them and its gradients are
+        computed by chunks of rows, of which none has more. None: all at once.
     dynamic: as for torch.compile.
     fullgraph: as for torch.compile.
     """
-    settings = Settings(device, target, smallest_part, stitching or Options(), database)
+    settings = Settings(
+        device,
+        target,
+        smallest_part,
+        stitching or Options(),
+        database,
+        largest_logits=largest_logits,
+    )
     options: Any = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     return torch.compile(
         model, backend=tvm_stitch_backend, options=options, dynamic=dynamic, fullgraph=fullgraph
@@ -76,6 +86,7 @@ def explain(
     target: Any = "cuda",
     stitching: Options | None = None,
     smallest_part: int | None = None,
+    largest_logits: int | None = LARGEST_LOGITS,
     dynamic: bool | None = None,
 ) -> TorchReport:
     """What `compile` makes of a model for these inputs: its parts, their kernels, what is left.
@@ -85,7 +96,10 @@ def explain(
     the model updates are updated.
     """
     settings = Settings(
-        target=target, stitching=stitching or Options(), smallest_part=smallest_part
+        target=target,
+        stitching=stitching or Options(),
+        smallest_part=smallest_part,
+        largest_logits=largest_logits,
     )
     compiler = GraphCompiler(settings, explained=True)
     results = torch.compile(model, backend=compiler, dynamic=dynamic)(*inputs)

@@ -202,7 +202,8 @@ class GraphCompiler:
 
     def _compiled_by(self, target: tvm.target.Target, records: Records | None) -> str:
         """All that a compiled graph depends on beside dynamo's graph and what PyTorch knows."""
-        settings = self.settings.device, self.settings.smallest_part, attention_settings()
+        own = self.settings
+        settings = own.device, own.smallest_part, own.largest_logits, attention_settings()
         libraries = self._libraries()
         asked = libraries.products, libraries.convolutions, libraries.attention
         known = [sorted(map(str, each)) for each in asked]
@@ -239,7 +240,8 @@ class GraphCompiler:
         """
         self._machines.expect(joint)
         try:
-            rewrite_joint(joint, self._support(device, BACKWARD), self._division(device))
+            support, how = self._support(device, BACKWARD), self._division(device)
+            self.log.notes.extend(rewrite_joint(joint, support, how))
         except Exception as error:  # it is right as it is
             self.log.notes.append(f"a graph stays as it was traced: {said(error)}")
         forward, backward = min_cut_rematerialization_partition(joint, *args, **kwargs)
@@ -274,9 +276,9 @@ class GraphCompiler:
         graph, over = found.graph, found.over
         log.left.update(found.left)
         log.notes.extend(found.notes)
-        known = self._machines.lowered_together(found.parts, over, known)
-        for name, part in found.parts.items():
-            compiled = self._part(log, part, over.get(name, {}), known.get(name))
+        known = self._machines.lowered_together(found.parts, found.in_place, known)
+        for name in found.parts:
+            compiled = self._part(log, found, name, known.get(name))
             setattr(graph, name, compiled)
             if not isinstance(compiled, Part):
                 over.pop(name, None)
@@ -298,7 +300,8 @@ class GraphCompiler:
     def _division(self, device: torch.device) -> Division:
         is_stitched = self.settings.device != LLVM
         may_round = self.settings.stitching.tf32_products
-        return Division(self._lays_out(device), is_stitched, self.settings.smallest_part, may_round)
+        settings = self.settings.smallest_part, may_round, self.settings.largest_logits
+        return Division(self._lays_out(device), is_stitched, *settings)
 
     def _expect(self, device: torch.device, graph: fx.GraphModule) -> None:
         """Have other processes lower what they can of a backward graph that is compiled later."""
@@ -307,7 +310,7 @@ class GraphCompiler:
             return
         with _COMPILING, suppress(Exception):  # what fails fails again when it is compiled
             found = self._divided(device, BACKWARD, copied(graph))
-            known = self._machines.lower_ahead(found.parts, found.over)
+            known = self._machines.lower_ahead(found.parts, found.in_place)
             self._expected[description] = found, known
 
     @property
@@ -335,12 +338,9 @@ class GraphCompiler:
         return device.type == CUDA or bool(self._libraries().convolutions)
 
     def _part(
-        self,
-        log: GraphLog,
-        part: fx.GraphModule,
-        over: Mapping[int, int],
-        known: Known | None,
+        self, log: GraphLog, found: Divided, name: str, known: Known | None
     ) -> torch.nn.Module:
+        part, over = found.parts[name], found.over.get(name, {})
         operators = tuple(
             operator_name(node.target)
             for node in part.graph.nodes
@@ -348,6 +348,7 @@ class GraphCompiler:
         )
         try:
             with without_folding():
+                known = known or Known.of(part, found.in_place.get(name, {}))
                 return self._compiled_part(log, part, operators, over, known)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
             failure = said(error)
@@ -361,9 +362,8 @@ class GraphCompiler:
         part: fx.GraphModule,
         operators: tuple[str, ...],
         over: Mapping[int, int],
-        known: Known | None,
+        known: Known,
     ) -> torch.nn.Module:
-        known = known or Known.of(part, over)
         converted = known.converted
         if self.explained:
             if known.key not in self.kernels:
@@ -375,7 +375,8 @@ class GraphCompiler:
         machine = self._machines.of(known)
         log.parts.append(PartReport(log.name, operators))
         failed = partial(self._failed, log, len(log.parts) - 1)
-        interface = Interface.of(part.graph, converted, known.device, over)
+        in_place = bool(known.results.over)
+        interface = Interface.of(part.graph, converted, known.device, over, in_place)
         return Part(part, interface, machine, failed)
 
     def _failed(self, log: GraphLog, number: int, error: Exception) -> None:

@@ -35,6 +35,7 @@ class Interface:
     outputs: what makes a result of each that the machine returns, where it is not that already.
     empty: what makes the results that are known to have no elements, by number.
     over: results by number, and the inputs that are to become them.
+    in_place: whether the machine may write results over inputs, those among them.
     """
 
     symbols: tuple[Source, ...]
@@ -43,6 +44,7 @@ class Interface:
     empty: tuple[tuple[int, Callable[[], torch.Tensor]], ...]
     over: tuple[tuple[int, int], ...]
     alignment: int
+    in_place: bool = False
 
     @staticmethod
     def of(
@@ -50,6 +52,7 @@ class Interface:
         converted: Converted,
         device: torch.device,
         over: Mapping[int, int] | None = None,
+        in_place: bool = False,
     ) -> Interface:
         """That of a graph on a device."""
         results = list(enumerate(zip(_values(graph), converted.outputs, strict=True)))
@@ -64,6 +67,7 @@ class Interface:
             ),
             tuple((over or {}).items()),
             ALIGNMENTS[device.type],
+            in_place,
         )
 
 
@@ -115,7 +119,7 @@ class Part(torch.nn.Module):
             tensors.append(tensor)
         try:
             # Until it is known to run, nothing is overwritten that would have to be there still.
-            in_place = self._has_run and bool(interface.over)
+            in_place = self._has_run and interface.in_place
             results = machine(sizes, tensors, in_place)
         except (torch.OutOfMemoryError, SimtError, IndexError):
             raise

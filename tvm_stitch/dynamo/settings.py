@@ -12,6 +12,7 @@ from tvm_stitch.options import Options
 CUDA = "cuda"
 EXECUTOR = "cpu-executor"
 LLVM = "llvm"
+LARGEST_LOGITS = 1 << 30
 DEVICES = {CUDA: "cuda", EXECUTOR: "cpu", LLVM: "cpu"}
 """Where our parts run, with the kind of PyTorch device whose tensors they take."""
 
@@ -30,6 +31,8 @@ class Settings:
     database: the path of a record store that `tvm_stitch.tune` wrote.
     cuda_graphs: capture graphs on a GPU and replay them, as torch.compile's mode "reduce-overhead"
         does: results are overwritten by the next call.
+    largest_logits: in training, logits of more bytes, the loss of them and its gradients are
+        computed by chunks of rows, of which none has more. None: all at once.
     """
 
     device: str = CUDA
@@ -38,13 +41,15 @@ class Settings:
     stitching: Options = field(default_factory=Options)
     database: Any = None
     cuda_graphs: bool = False
+    largest_logits: int | None = LARGEST_LOGITS
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
             raise InputError(f"unknown device {self.device!r}; known are {list(DEVICES)}")
-        least = self.smallest_part
-        if least is not None and (not isinstance(least, int) or least < 1):
-            raise InputError(f"smallest_part must be 1 or more, or None, not {least!r}")
+        for name in ("smallest_part", "largest_logits"):
+            least = getattr(self, name)
+            if least is not None and (not isinstance(least, int) or least < 1):
+                raise InputError(f"{name} must be 1 or more, or None, not {least!r}")
         if not isinstance(self.stitching, Options):
             raise InputError(
                 f"stitching takes a tvm_stitch.Options, not {type(self.stitching).__name__}"

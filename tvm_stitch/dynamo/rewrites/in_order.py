@@ -31,6 +31,8 @@ from tvm_stitch.dynamo.rewrites.indices.same_rows import with_same_rows
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.pooled import with_offsets
+from tvm_stitch.dynamo.rewrites.row_chunks.chunk import with_parts_of_chunks
+from tvm_stitch.dynamo.rewrites.row_chunks.logits import with_logits_in_chunks
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.rewrites.shapes_alone import with_shapes_alone
 from tvm_stitch.dynamo.rewrites.whole_attention import with_whole_attention
@@ -54,19 +56,23 @@ class Division:
         CPUs PyTorch's add biases themselves.
     smallest: operators of a part, at least.
     tf32: products of float32 may be rounded.
+    logits: bytes of them that are in memory at a time, at most.
     """
 
     lays_out: bool
     takes_products: bool
     smallest: int | None
     tf32: bool = False
+    logits: int | None = None
 
 
 @dataclass(frozen=True)
 class Divided:
     """A graph that calls parts.
 
-    over: for each part the results that may be written over what it is given, by number.
+    over: for each part the results that what it is given is to become, by number.
+    copies: what is to become of inputs besides.
+    spare: for each part the results that may be written over what nobody reads any more.
     left: operators that stay PyTorch's, and why.
     notes: what people could do for a faster one.
     """
@@ -75,12 +81,22 @@ class Divided:
     parts: Mapping[str, fx.GraphModule]
     over: dict[str, dict[int, int]]
     copies: Copies
+    spare: Mapping[str, dict[int, int]]
     left: Counter[tuple[str, str]] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
 
+    @property
+    def in_place(self) -> dict[str, dict[int, int]]:
+        """For each part the results that may be written over what it is given."""
+        names = (*self.over, *self.spare)
+        return {name: {**self.spare.get(name, {}), **self.over.get(name, {})} for name in names}
 
-def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> None:
-    """A graph that does forward and backward, before it falls into the two."""
+
+def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> list[str]:
+    """A graph that does forward and backward, before it falls into the two; what to note of it."""
+    notes = list[str]()
+    if how.logits is not None:
+        notes = with_logits_in_chunks(joint.graph, how.logits, support.accepts)
     without_known_indices(joint.graph)
     with_same_rows(joint.graph, support.accepts)
     if how.lays_out:
@@ -90,6 +106,7 @@ def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> Non
     with_shapes_alone(joint.graph, support.accepts)
     if how.takes_products:
         with_biases_apart(joint.graph, support.accepts)
+    return notes
 
 
 def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -> Divided:
@@ -107,12 +124,8 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         graph.graph = with_rows_together(graph.graph, support.accepts)
         if how.takes_products:
             with_biases_apart(graph.graph, support.accepts)
-    if how.takes_products:
-        with_aligned_products(graph.graph, how.tf32)
-    as_vectors(graph.graph)
-    by_tensor(graph.graph, accepted=support.accepts)
-    with_interpolations(graph.graph)
-    with_filled(graph.graph)
+    _as_parts_have_it(graph.graph, support, how)
+    spare = with_parts_of_chunks(graph, PREFIX, lambda each: _as_parts_have_it(each, support, how))
     copies = Copies(graph.graph)
     left: Counter[tuple[str, str]] = Counter()
     ours: dict[fx.Node, bool] = {}
@@ -129,7 +142,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         for name, part in graph.named_children()
         if name.startswith(PREFIX) and isinstance(part, fx.GraphModule)
     }
-    return Divided(graph, parts, copies.from_parts(graph), copies, left, notes)
+    return Divided(graph, parts, copies.from_parts(graph), copies, spare, left, notes)
 
 
 def _on_weights(laid_out: int) -> tuple[str, ...]:
@@ -140,6 +153,16 @@ def _on_weights(laid_out: int) -> tuple[str, ...]:
         f"each call lays out {laid_out / 1e6:.0f} MB of convolutions' weights with channels last: "
         "model.to(memory_format=torch.channels_last) does so once",
     )
+
+
+def _as_parts_have_it(graph: fx.Graph, support: Support, how: Division) -> None:
+    """What changes nodes for whatever part they come to be in."""
+    if how.takes_products:
+        with_aligned_products(graph, how.tf32)
+    as_vectors(graph)
+    by_tensor(graph, accepted=support.accepts)
+    with_interpolations(graph)
+    with_filled(graph)
 
 
 def copied(graph: fx.GraphModule) -> fx.GraphModule:
