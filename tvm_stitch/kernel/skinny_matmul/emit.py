@@ -29,7 +29,7 @@ from tvm_stitch.kernel.skinny_matmul.tiles import (
     fragments_of,
     padded_rows,
 )
-from tvm_stitch.kernel.tensor_core.emit import inside, stage_value
+from tvm_stitch.kernel.tensor_core.epilogue import inside, stage_value
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS, add_product
 from tvm_stitch.kernel.tensor_core.pairs import PAIR, PAIRS, load_pairs, pair_of
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct

@@ -1,61 +1,50 @@
 """Emits a matrix product on tensor cores, and what follows it: a TensorProduct by its Tiles.
 
 In: the product, its Tiles, flat views of the parameters, the block's number and the thread's, and
-the shared memory.
-Writes TIR into a Writer. Decides nothing.
+the shared memory. Writes TIR into a Writer. Decides nothing.
 
-A block goes through the depth. Tiles of both factors are copied into shared memory by
-cp.async, some stages ahead, and multiplied (kernel/tensor_core/mma). When all is summed up, the
-results go through the same shared memory, from the threads that tensor cores gave them to threads
-that have neighbours of a row: these compute what follows, on vectors.
+A block goes through the depth. Tiles of both factors are copied into shared memory by cp.async,
+some stages ahead, and multiplied (kernel/tensor_core/mma). When all is summed up, the results go
+through the same shared memory to what follows (kernel/tensor_core/epilogue).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 
 from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.analysis.contiguity import Extent, divides, in_chunks
-from tvm_stitch.kernel.codegen.bfloat16 import widened
-from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided, evaluated, vector_copy
-from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
-from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, TensorProduct
-from tvm_stitch.kernel.tensor_core.round_pair import round_pair
+from tvm_stitch.kernel.analysis.contiguity import Extent
+from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
+from tvm_stitch.kernel.tensor_core.epilogue import Epilogue, inside
+from tvm_stitch.kernel.tensor_core.mma import WarpMma
+from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, TensorProduct
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
-    FRAGMENT_ROWS,
     HALF,
     Tiles,
     ahead_of,
     footprint,
     iterations_of,
     pieces,
-    spare_registers,
     stage_elements,
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import (
     Expr,
-    Read,
-    Stage,
     Var,
     as_int64,
     buffer_size,
     dtype_of,
-    item_bytes,
     substitute,
 )
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 LEAST_COPY = 4  # bytes of a cp.async
-# Vectors of results whose loads a thread has on their way at once. One after the other, of tiles
-# beyond the last row, 197 x 768 x 3072 took 6.2 us on an H200, with a bias and a residual 10.2.
-BATCHED_LOADS = 4
 
 
 def allocate_smem_arena(products: Sequence[TensorProduct], tiles: Tiles, writer: Writer) -> Var:
@@ -88,17 +77,15 @@ class TensorPart:
         self.smem_arena = smem_arena
         size = buffer_size(smem_arena) * (WORD // HALF)
         self.halves = writer.view(self.smem_arena, size, dtype=product.multiplied)
-        self._result = dtype_of(product.result)
-        self.results = self.smem_arena if self._result == ACCUMULATED else self.halves
 
     def emit(self) -> None:
         """Write the kernel's body."""
         self._find_place()
         self._accumulate()
-        self._barrier()
-        self._pass_on()
-        self._barrier()
-        self._finish()
+        first = {ENTRY: self.entry, ROW: self.row, COLUMN: self.column}
+        arenas = self.smem_arena, self.halves
+        how = self.product, self.tiles, self.views, first, self.thread, arenas, self.writer
+        Epilogue(*how).emit(self.sums)
 
     def _barrier(self) -> None:
         self.writer.call(T.tvm_storage_sync("shared"))
@@ -215,176 +202,6 @@ class TensorPart:
             most, none = tirx.const(size, "uint32"), tirx.const(0, "uint32")
             valid = [tirx.Select(exists, most, none)]
         self.writer.cp_async(target, view.ptr_to([at]), size, *valid)
-
-    # What follows
-
-    def _pass_on(self) -> None:
-        """Every thread's totals to where others find them: two neighbours of a row at once."""
-        writer, sums = self.writer, self.sums
-        swapped, pitch = self.tiles.swapped, self.tiles.pitch
-        with (
-            writer.unrolled(sums.heights, "height") as height,
-            writer.unrolled(sums.widths, "width") as width,
-            writer.unrolled(2, "lower") as lower,
-        ):
-            down = height * FRAGMENT_ROWS + lower * MATRIX + tirx.floordiv(sums.lane, 4)
-            across = width * MATRIX + tirx.floormod(sums.lane, 4) * 2
-            row, column = (across, down) if swapped else (down, across)
-            place = (sums.warp_row + row) * pitch + sums.warp_column + column
-            if swapped:  # neighbours are of a column
-                found = [sums.total(height, width, lower * 2 + near) for near in range(2)]
-                for near, total in enumerate(self._rounded(found)):
-                    writer.store(self.results, place + near * pitch, total)
-            else:
-                with writer.vectorized(2, "near") as near:
-                    total = sums.total(height, width, lower * 2 + near)
-                    writer.store(self.results, place + near, total.astype(self._result))
-
-    def _rounded(self, totals: list[Expr]) -> list[Expr]:
-        """Two neighbours as results are, whatever becomes of each."""
-        if self._result == ACCUMULATED:
-            return totals
-        pair = self.writer.allocate("pair", 2, self._result)
-        low, high = totals
-        round_pair(self.writer, low, high, pair)
-        return [pair[int64(0)], pair[int64(1)]]
-
-    def _finish(self) -> None:
-        """Vectors of results, batches of iterations, whose loads are issued before any is used."""
-        vector = self._vector()
-        iterations = -(-self._chunks(vector) // self.tiles.threads)
-        for first, times, size in _batches(iterations, self._batch(vector)):
-            # Registers of one batch are free for the next: unrolled, all loads would come first.
-            with self.writer.serial(times, "batch") as batch:
-                self._finish_batch(first + batch * size, size, vector)
-
-    def _vector(self) -> int:
-        """Results that a thread has side by side."""
-        vector = WIDEST
-        while not divides(vector, self.product.columns):
-            vector //= 2
-        return vector
-
-    def _batch(self, vector: int) -> int:
-        """Iterations of a batch: as many as the registers have room for beside the sums.
-
-        The compiler loads what follows before the product is done.
-        """
-        keys = {key: item_bytes(dtype_of(read.buffer)) for read, key, _ in self._reads()}
-        each = sum(keys.values()) * vector // WORD
-        return min(BATCHED_LOADS, max(1, spare_registers(self.tiles) // max(1, each)))
-
-    def _chunks(self, vector: int) -> int:
-        return self.tiles.rows * self.tiles.columns // vector
-
-    def _finish_batch(self, iteration: Expr, size: int, vector: int) -> None:
-        writer = self.writer
-        loads = self._loads(size, vector)
-        if loads:
-            with writer.unrolled(size, "load") as number:
-                here, place, exists = self._own(iteration + number, vector)
-                with writer.when(exists):
-                    for buffer, (at, tile) in loads.items():
-                        source = self.views[buffer[0]], substitute(at, here)
-                        self._copy_vector(tile, number * vector, *source, vector)
-        with writer.unrolled(size, "iteration") as number:
-            here, place, exists = self._own(iteration + number, vector)
-            with writer.when(exists):
-                self._finish_vector(here, place, vector, loads, number * vector)
-
-    def _own(self, iteration: Expr, vector: int) -> tuple[dict[Var, Expr], Expr, Expr | None]:
-        """Where a thread's results are, also in shared memory, and what holds if there are any."""
-        tiles, chunks = self.tiles, self._chunks(vector)
-        number = iteration * tiles.threads + self.thread
-        row, chunk = divided(number, tiles.columns // vector)
-        here = {ENTRY: self.entry, ROW: self.row + row, COLUMN: self.column + chunk * vector}
-        tile = {ROW: tiles.rows, COLUMN: tiles.columns}
-        left = number < chunks if chunks % tiles.threads else None
-        exists = all_of(left, inside(here, self.product.extents, tile))
-        return here, row * tiles.pitch + chunk * vector, exists
-
-    def _loads(self, count: int, vector: int) -> dict[tuple[Var, str], tuple[Expr, Var]]:
-        """What lies side by side in memory of what is read: where, and a buffer for a batch."""
-        found: dict[tuple[Var, str], tuple[Expr, Var]] = {}
-        for _, key, at in self._reads():
-            if key not in found and in_chunks(at, COLUMN, self.product.extents, vector):
-                size, dtype = count * vector, dtype_of(key[0])
-                found[key] = at, self.writer.allocate(f"{key[0].name}_in", size, dtype)
-        return found
-
-    def _reads(self) -> Iterator[tuple[Read, tuple[Var, str], Expr]]:
-        """Plain loads of what memory holds, what tells them apart, and where they go."""
-        for stage in self.product.after:
-            for read in stage.reads:
-                if not (read.buffer in self.product.computed or read.guarded or read.nested):
-                    at = self.product.place(stage, read)
-                    yield read, (read.buffer, str(at)), at
-
-    def _finish_vector(
-        self,
-        here: MappingOf[Var, Expr],
-        place: Expr,
-        vector: int,
-        loads: MappingOf[tuple[Var, str], tuple[Expr, Var]],
-        start: Expr,
-    ) -> None:
-        writer, product = self.writer, self.product
-        results = writer.allocate("results", vector, dtype_of(product.result))
-        self._copy_vector(results, int64(0), self.results, place, vector)
-        loaded = {read.key: loads[key][1] for read, key, _ in self._reads() if key in loads}
-        outputs = {
-            buffer: writer.allocate(f"{buffer.name}_out", vector, dtype_of(buffer))
-            for buffer in product.outputs
-        }
-        with writer.unrolled(vector, "lane") as lane:
-            values = {product.result: results[lane]}
-            element = {**here, COLUMN: here[COLUMN] + lane}
-            for stage in product.after:
-                known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
-                known |= {
-                    r.key: loaded[r.key][start + lane] for r in stage.reads if r.key in loaded
-                }
-                value = stage_value(product, self.views, stage, element, known)
-                values[stage.output] = writer.value(stage.name, value)
-            for buffer, tile in outputs.items():
-                writer.store(tile, lane, values[buffer])
-        at = substitute(product.flat, here)
-        for buffer, tile in outputs.items():
-            self._copy_vector(self.views[buffer], at, tile, int64(0), vector)
-
-    def _copy_vector(self, to: Var, start: Expr, source: Var, at: Expr, vector: int) -> None:
-        def move(writer: Writer, lane: Expr) -> None:
-            writer.store(to, start + lane, source[at + lane])
-
-        vector_copy(self.writer, dtype_of(to), vector, move)
-
-
-def stage_value(
-    product: TensorProduct,
-    views: MappingOf[Var, Var],
-    stage: Stage,
-    element: MappingOf[Var, Expr],
-    known: MappingOf[int, Expr],
-) -> Expr:
-    """The value of what follows a product at an element, loads replaced by what is known."""
-    return widened(evaluated(views, stage.value, known, product.axes[stage.output], element))
-
-
-def inside(
-    here: MappingOf[Var, Expr], extents: MappingOf[Var, Extent], pieces: MappingOf[Var, int]
-) -> Expr | None:
-    """What holds if a place is within extents that pieces may not divide; None: they all do."""
-    uneven = (var for var, piece in pieces.items() if not divides(piece, extents[var]))
-    return all_of(*(here[var] < extents[var] for var in uneven))
-
-
-def _batches(iterations: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """The first iteration of batches, how many there are, and the iterations of each."""
-    times, rest = divmod(iterations, size)
-    if times:
-        yield 0, times, size
-    if rest:
-        yield times * size, 1, rest
 
 
 def _least(extent: Extent, most: int) -> Extent:
