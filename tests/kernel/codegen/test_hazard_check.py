@@ -138,7 +138,43 @@ def not_asked_for(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
     y[thread] = scratch[63 - thread]
 
 
-@pytest.mark.parametrize("kernel", [good, barrier_where_blocks_differ])
+@T.prim_func(s_tir=True)
+def barrier_where_clusters_differ(x: T.Buffer((384,), "float32"), y: T.Buffer((384,), "float32")):
+    block = T.launch_thread("blockIdx.x", 6)
+    T.launch_thread("clusterCtaIdx.x", 2)
+    thread = T.launch_thread("threadIdx.x", 64)
+    if block // 2 < 2:
+        T.evaluate(T.ptx.barrier.cluster.arrive.release.aligned())
+        T.evaluate(T.ptx.barrier.cluster.wait.acquire.aligned())
+    y[block * 64 + thread] = x[block * 64 + thread]
+
+
+@T.prim_func(s_tir=True)
+def barrier_that_half_a_cluster_reaches(
+    x: T.Buffer((384,), "float32"), y: T.Buffer((384,), "float32")
+):
+    block = T.launch_thread("blockIdx.x", 6)
+    T.launch_thread("clusterCtaIdx.x", 2)
+    thread = T.launch_thread("threadIdx.x", 64)
+    few = T.alloc_local((1,), "bool")
+    few[0] = block < 3
+    if few[0]:
+        T.evaluate(T.ptx.barrier.cluster.arrive.release.aligned())
+        T.evaluate(T.ptx.barrier.cluster.wait.acquire.aligned())
+    y[block * 64 + thread] = x[block * 64 + thread]
+
+
+@T.prim_func(s_tir=True)
+def half_a_cluster(x: T.Buffer((320,), "float32"), y: T.Buffer((320,), "float32")):
+    block = T.launch_thread("blockIdx.x", 5)
+    T.launch_thread("clusterCtaIdx.x", 2)
+    thread = T.launch_thread("threadIdx.x", 64)
+    y[block * 64 + thread] = x[block * 64 + thread]
+
+
+@pytest.mark.parametrize(
+    "kernel", [good, barrier_where_blocks_differ, barrier_where_clusters_differ]
+)
 def test_good_kernels_pass(kernel):
     assert check_kernel(kernel, DEVICE) is None
 
@@ -158,6 +194,8 @@ def test_good_kernels_pass(kernel):
         (gaps_in_static_shared, "49216 bytes of static shared memory"),
         (too_much_shared, "shared memory a block"),
         (not_asked_for, "TVM does not ask the driver for"),
+        (barrier_that_half_a_cluster_reaches, "where not all blocks of a cluster come"),
+        (half_a_cluster, "5 blocks, which clusters of 2 do not divide"),
     ],
 )
 def test_hazards_are_named(kernel, hazard):

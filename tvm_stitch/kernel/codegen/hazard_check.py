@@ -47,6 +47,7 @@ _COLLECTIVE = (
     "storage_sync", "cluster_sync", "barrier_cluster", "grid_sync",
     "warp_reduce", "shfl", "shuffle",
 )  # fmt: skip
+_OF_CLUSTER = ("cluster_sync", "barrier_cluster")
 # Their scratch is shrunk to one element, and used again without a barrier.
 _BROKEN = ("cta_reduce", "cta_sum", "cta_max", "cta_min")
 
@@ -92,6 +93,39 @@ def _launches(body: tirx.Stmt) -> list[tirx.Stmt]:
     return found
 
 
+class _Cluster:
+    """What blocks of a cluster may disagree on: of a block by itself, nothing."""
+
+    def __init__(self, analyzer: tvm.sym.Analyzer) -> None:
+        self.analyzer = analyzer
+        self.grid: tirx.AttrStmt | None = None
+        self.size = 1
+        self.differing: set[Var] = set()  # variables and buffers
+        self.first: dict[Var, Expr] = {}  # a block's number by another of its cluster
+
+    def enter(self, stmt: tirx.AttrStmt) -> Iterator[str]:
+        """Clusters of the grid around, which must be whole ones."""
+        assert self.grid is not None, "clusters are of a grid"
+        self.size = constant(stmt.value) or 1
+        block, count = self.grid.node.var, self.analyzer.simplify(self.grid.value)
+        rank = tirx.Var("rank", block.ty)
+        size, zero = tirx.const(self.size, block.ty), tirx.const(0, block.ty)
+        self.analyzer.bind(rank, tvm.ir.Range(zero, size))
+        self.first = {block: tirx.floordiv(block, size) * size + rank}
+        self.differing |= {stmt.node.var, rank}
+        found = self.analyzer.modular_set(count)
+        if found.coeff % self.size or found.base % self.size:
+            yield f"{count} blocks, which clusters of {self.size} do not divide"
+
+    def differs(self, expr: Expr) -> bool:
+        """Whether blocks of a cluster may disagree on a value."""
+        if self.size == 1:
+            return False
+        if not self.first.keys().isdisjoint(tirx.analysis.undefined_vars(expr)):
+            expr = self.analyzer.simplify(substitute(expr, self.first))
+        return not self.differing.isdisjoint(tirx.analysis.undefined_vars(expr))
+
+
 class _Checker:
     """Walks statements with what is known of the place: conditions, ranges, threads."""
 
@@ -101,6 +135,8 @@ class _Checker:
         self.threads: dict[str, int] = {}
         self.differing: set[Var] = set()  # variables and buffers that differ between threads
         self.divergent = False  # whether threads of a block may be elsewhere
+        self.cluster = _Cluster(self.analyzer)
+        self.parted = False  # whether blocks of a cluster may be elsewhere
         self.lane: Var | None = None  # of the vectorised loop around
         self.width = 1
         self.shared: dict[str, int] = {"shared": 0, "shared.dyn": 0}
@@ -177,7 +213,10 @@ class _Checker:
                     self.found.append(f"parts of {self.threads[tag]} and {size} {tag}")
                 self.threads[tag] = size or MAX_BLOCK_THREADS + 1
                 self.differing.add(stmt.node.var)
+            elif tag.startswith("clusterCtaIdx"):
+                self.found += self.cluster.enter(stmt)
             elif tag.startswith("blockIdx"):
+                self.cluster.grid = stmt
                 self.blocks = None if size is None or self.blocks is None else self.blocks * size
             if size is not None and size > MAX_BLOCKS:
                 self.found.append(f"{size} blocks")
@@ -188,7 +227,8 @@ class _Checker:
     def _loop(self, stmt: tirx.For) -> None:
         self.analyzer.bind(stmt.loop_var, tvm.ir.Range(stmt.min, stmt.extent))
         if stmt.kind != ForKind.VECTORIZED:
-            self.visit(stmt.body)
+            with self._diverging(False, self.cluster.differs(stmt.extent)):
+                self.visit(stmt.body)
             return
         self.lane, self.width = stmt.loop_var, constant(stmt.extent) or 0
         self.visit(stmt.body)
@@ -199,17 +239,19 @@ class _Checker:
             self.found.append(
                 "a branch in a vector statement, which TVM's CUDA printer cannot print"
             )
-        with self._diverging(self._differs(stmt.condition)):
+        apart = self.cluster.differs(stmt.condition)
+        with self._diverging(self._differs(stmt.condition), apart):
             self._expression(stmt.condition)
             self.visit(stmt.then_case)
             if stmt.else_case is not None:
                 self.visit(stmt.else_case)
 
     @contextmanager
-    def _diverging(self, differs: bool) -> Iterator[None]:
-        before, self.divergent = self.divergent, self.divergent or differs
+    def _diverging(self, differs: bool, apart: bool) -> Iterator[None]:
+        before = self.divergent, self.parted
+        self.divergent, self.parted = self.divergent or differs, self.parted or apart
         yield
-        self.divergent = before
+        self.divergent, self.parted = before
 
     def _allocate(self, buffer: Var) -> None:
         scope = buffer.ty.storage_scope
@@ -226,6 +268,8 @@ class _Checker:
             self._printable(stmt)
         if any(map(self._differs, (stmt.value, *stmt.indices))):
             self.differing.add(stmt.buffer)
+        if any(map(self.cluster.differs, (stmt.value, *stmt.indices))):
+            self.cluster.differing.add(stmt.buffer)
 
     def _expression(self, expr: Expr) -> None:
         calls: list[tvm.ir.Call] = []
@@ -238,6 +282,8 @@ class _Checker:
                 self.found.append(f"{name} overruns its scratch in this TVM")
             if self.divergent and any(word in name for word in _COLLECTIVE):
                 self.found.append(f"{name} where not all threads come")
+            if self.parted and any(word in name for word in _OF_CLUSTER):
+                self.found.append(f"{name} where not all blocks of a cluster come")
         if self.lane is not None:
             for load in loads:
                 self._vector(load.source, load.indices[-1])
