@@ -31,6 +31,7 @@ KERNELS: dict[str, Case] = {
     "product_in_slices": lstm_cell("float32", 64, 16, 16),
     "panel": standardised("float32", 1, 777, 300),
     "persistent_rows": divided_by_their_norm((4096, 1024)),
+    "product_by_clusters": linear("bfloat16", 64, 3072, 768),
     "product_by_warpgroups": linear("float16", 1024, 1024, 1024),
     "product_on_tensor_cores": linear("float16", 40, 128, 264),
     "product_of_few_rows": linear_of_torch("float16", 4, 4096, 1000),
@@ -44,7 +45,7 @@ KERNELS: dict[str, Case] = {
     "transpose_of_halves": transposed((128, 192), (1, 0), "float16"),
 }
 # What only code for one GPU may use.
-FULL = ("product_by_warpgroups",)
+FULL = ("product_by_clusters", "product_by_warpgroups")
 
 
 def target_of(name: str):

@@ -89,3 +89,4 @@ def with_tiles(monkeypatch, *sizes: Tiles) -> None:
     monkeypatch.setattr(choose_tensor, "SHALLOW", sizes)
     for grouped in ("GROUPED", "GROUPED_SHALLOW"):
         monkeypatch.setattr(choose_tensor, grouped, ())
+    monkeypatch.setattr(choose_tensor, "SPLITS", (1,))

@@ -21,6 +21,7 @@ TELLING = {
     "barrier_of_the_grid": ("grid_sync", 1),
     "column_sums": ("grid_sync", 1),
     "persistent_rows": ("grid_sync", 2),
+    "product_by_clusters": ("barrier_cluster_arrive", 2),
     "product_by_warpgroups": ("wgmma_f16_ss_mma_async", 4),
     "product_of_few_rows": ("ptx_mma_sync", 4),
     "product_on_tensor_cores": ("ptx_mma_sync", 1),

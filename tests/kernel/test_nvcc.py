@@ -123,11 +123,13 @@ def test_products_by_groups_of_warps(tmp_path):
         Tiles(192, 128, 64, 16, 128, 4, warpgroups=True),
         Tiles(64, 64, 64, 16, 64, 4, 8, 3, warpgroups=True),
         Tiles(96, 64, 64, 96, 16, 8, warpgroups=True),
+        Tiles(160, 128, 64, 160, 16, 6, warpgroups=True, splits=2),
+        Tiles(128, 192, 64, 16, 192, 4, warpgroups=True, splits=8),
     ):
         kernel = emit_products(function, read_products(function), tiles)
         kernels.add_kernel(f"tiles_{tiles.rows}_{tiles.columns}", kernel)
     reports = kernels.reports(tmp_path)
-    assert len(reports) == 4
+    assert len(reports) == 6
     assert not list(wasteful(reports))
 
 
@@ -136,9 +138,10 @@ def test_products_that_are_rounded_wait_once(dtype, tmp_path, monkeypatch):
     """ptxas would wait for every product, or use the sums too early, if each was rounded alone."""
     kernels = Kernels(full_target(H200))
     for rows, columns in ((96, 64), (32, 64), (48, 192)):
-        tiles = Tiles(rows, columns, 64, rows, 16, 6, warpgroups=True)
-        with_tiles(monkeypatch, tiles)
-        kernels.add(f"swapped_{rows}_{columns}", linear(dtype, 1024, 3072, 768).module)
+        for splits in (1, 4):
+            tiles = Tiles(rows, columns, 64, rows, 16, 6, warpgroups=True, splits=splits)
+            with_tiles(monkeypatch, tiles)
+            kernels.add(f"swapped_{rows}_{columns}_{splits}", linear(dtype, 1024, 3072, 768).module)
     reports = kernels.reports(tmp_path)
-    assert len(reports) == 3
+    assert len(reports) == 6
     assert not list(wasteful(reports))

@@ -142,7 +142,7 @@ def programs_of(name: str):
     return read_programs(function)
 
 
-PRODUCTS = ("product_by_warpgroups", "product_on_tensor_cores")
+PRODUCTS = ("product_by_clusters", "product_by_warpgroups", "product_on_tensor_cores")
 OF_FEW_ROWS = "product_of_few_rows"
 SCHEDULED = [name for name in KERNELS if name not in (*PRODUCTS, OF_FEW_ROWS)]
 

@@ -104,6 +104,21 @@ def test_what_no_tiles_may_be():
     assert "group of four warps" in found.refusal(grouped).reason
 
 
+@pytest.mark.slow
+def test_depths_that_clusters_share_are_searched_where_tiles_are_few():
+    found, apart = workload_of(64, 768, 128), [s for s in SCHEMES if s != "cluster"]
+    divided = [point.schedule for point in found.space()]
+    assert {tiles.splits for tiles in divided} == {1, 2, 4, 8}
+    assert all(found.refusal(tiles) is None for tiles in divided[::97])
+    assert {point.schedule.splits for point in found.space(apart)} == {1}
+    tiles = replace(BETTER, splits=4)
+    assert found.refusal(tiles) is None
+    assert found.refusal(tiles, apart).reason == "the cluster scheme is switched off"
+    assert found.features(tiles)["cluster"] > 0 and "cluster" not in found.features(BETTER)
+    many = workload_of(4096, 768, 4096).space()
+    assert all(point.schedule.splits == 1 for point in many)
+
+
 def test_features_of_tiles_are_numbers():
     found = workload_of(*LARGE)
     values = found.features(BETTER)

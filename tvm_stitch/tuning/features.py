@@ -95,6 +95,8 @@ def of_tiles(sizes: tuple[int, ...], tiles: Tiles, predicted_us: float) -> dict[
         "contracted": max(contracted),
     }
     more = {name: _log(size) for name, size in totals.items()}
+    if tiles.splits > 1:  # of blocks by themselves nothing was said when the models were fitted
+        more["cluster"] = math.log2(1 + tiles.splits)
     return found | more | {"predicted_us": _log(predicted_us)}
 
 

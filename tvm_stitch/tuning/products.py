@@ -38,18 +38,21 @@ class ProductWorkload(Workload):
 
     def choose(self, schemes: Sequence[str] = SCHEMES) -> Tiles | Refused:
         """Its analytic choice, or why there is none."""
-        return switched_off(("regional",), schemes) or choose_tiles(self.products, self.device)
+        return switched_off(("regional",), schemes) or choose_tiles(
+            self.products, self.device, schemes=schemes
+        )
 
     def space(self, schemes: Sequence[str] = SCHEMES) -> TileSpace:
         """Every legal tiles of the axes."""
-        return TileSpace(self.products, self.device)
+        return TileSpace(self.products, self.device, schemes)
 
     def refusal(self, layout: Any, schemes: Sequence[str] = SCHEMES) -> Refused | None:
         """Why it cannot have tiles that somebody else made, if so."""
         if not isinstance(layout, Tiles):
             return Refused("a schedule of programs, which this has none of")
         reason = why_illegal(self.products, layout, self.device)
-        return switched_off(("regional",), schemes) or (None if reason is None else Refused(reason))
+        wanted = ("regional", "cluster") if layout.splits > 1 else ("regional",)
+        return switched_off(wanted, schemes) or (None if reason is None else Refused(reason))
 
     def emit(self, layout: Tiles) -> tirx.PrimFunc | Refused:
         """The kernel by legal tiles."""

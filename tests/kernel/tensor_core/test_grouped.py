@@ -98,7 +98,12 @@ def check_grouped(
             np.testing.assert_allclose(got.astype("float64"), wanted, rtol=unit, atol=8 * unit)
 
 
-TILES = {"by warps": BY_WARPS, "by groups of warps": BY_GROUPS}
+TILES = {
+    "by warps": BY_WARPS,
+    "by groups of warps": BY_GROUPS,
+    "by warps of a cluster": replace(BY_WARPS, splits=4),
+    "by groups of warps of a cluster": replace(BY_GROUPS, min_blocks_per_sm=0, splits=2),
+}
 
 
 @pytest.mark.parametrize("dtype", HALVES)

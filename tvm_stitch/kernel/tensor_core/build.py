@@ -18,7 +18,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.block_order import by_ranges, interleave_blocks, own_block
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
-from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
+from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, divided
 from tvm_stitch.kernel.kernel import Implementation
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles, slower_than_fitted
 from tvm_stitch.kernel.tensor_core.cost import predicted_us
@@ -26,7 +26,7 @@ from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena
 from tvm_stitch.kernel.tensor_core.emitted import EmittedProducts, by_schemes, products_of
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, tiles_of
 from tvm_stitch.stages.extents import is_open
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, buffer_size, constant
 from tvm_stitch.stages.symbolic_analyzer import int64
@@ -86,7 +86,7 @@ def tensor_kernel(
     found = by_schemes(tensor_products, stages, outputs, schemes)
     if isinstance(found, Refused):
         return found
-    tiles = choose_tiles(found, device, bounds)
+    tiles = choose_tiles(found, device, bounds, schemes)
     return tiles if isinstance(tiles, Refused) else TensorKernel(device, bounds, found, tiles)
 
 
@@ -101,7 +101,9 @@ def emit_products(
     buffers = dict.fromkeys(buffer for product in products for buffer in product.buffers)
     views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in buffers}
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
-    block, thread = block_var.astype("int64"), thread_var.astype("int64")
+    block, thread, rank = block_var.astype("int64"), thread_var.astype("int64"), int64(0)
+    if tiles.splits > 1:  # what follows counts clusters
+        block, rank = divided(block, tiles.splits)
     smem_arena = allocate_smem_arena(products, tiles, writer)
     place = tirx.Var("place", "int64") if mixed else block
     blocks: Expr = int64(0)
@@ -109,12 +111,14 @@ def emit_products(
     for product in products:
         inner = Writer()
         own = own_block(place, blocks, inner) if len(products) > 1 else place
-        TensorPart(product, tiles, views, own, thread, smem_arena, inner).emit()
-        blocks = blocks + as_int64(blocks_of(product, tiles))
+        TensorPart(product, tiles, views, own, thread, rank, smem_arena, inner).emit()
+        blocks = blocks + as_int64(tiles_of(product, tiles))
         bodies.append((blocks, inner.done()))
     writer.add(interleave_blocks(place, block, bodies) if mixed else by_ranges(block, bodies))
     body = on_threads(writer.done(), thread_var, tiles.threads, tiles.min_blocks_per_sm)
-    body = bound(block_var, "blockIdx.x", blocks, body)
+    if tiles.splits > 1:
+        body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(tiles.splits), body)
+    body = bound(block_var, "blockIdx.x", blocks * tiles.splits, body)
     if constant(blocks) is None:
         body = tirx.IfThenElse(block_uniform(blocks > 0), body, None)
     return kernel_function(func, body)

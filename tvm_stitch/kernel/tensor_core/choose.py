@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product as product_of
 from statistics import fmean
 
@@ -17,11 +18,14 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.codegen.footprint import shared_left
-from tvm_stitch.kernel.tensor_core.cost import Sized, are_shallow, compared_us
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.rows.legal import has_clusters
+from tvm_stitch.kernel.tensor_core.cost import Sized, are_shallow, compared_us, wave_of
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import (
     CAPABILITY,
     HALF,
+    SPLITS,
     Tiles,
     fitted_to_all,
     most_stages,
@@ -52,6 +56,10 @@ MOST_BESIDE = 440  # rows and columns of blocks that are resident together, for 
 GROUPED_STAGES = (10, 8, 6, 4, 3)
 # Blocks side by side, of which one multiplies while another stores.
 GROUPED_RESIDENT = (0, 2, 3)
+
+# A depth is divided among the blocks of a cluster if that should take so much less, and no block
+# goes through fewer parts of it than so many: what the exchange takes would not come back.
+LEAST_GAIN, LEAST_TURNS = 0.05, 6
 
 # Sizes of a symbol that tiles should suit where nobody states any, by the one that is expected.
 OFTEN_EXPECTED = (1 / 8, 1, 8)
@@ -85,7 +93,10 @@ GROUPED_SHALLOW = (
 
 
 def choose_tiles(
-    products: Sequence[TensorProduct], device: Device, bounds: Bounds = NO_BOUNDS
+    products: Sequence[TensorProduct],
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: Sequence[str] = SCHEMES,
 ) -> Tiles | Refused:
     """The legal tiles that should be the fastest; of shallow products, those that are filled."""
     if device.capability < CAPABILITY:
@@ -100,7 +111,8 @@ def choose_tiles(
         return filled[0] if filled else legal[-1]
     # What groups of warps may multiply, they do: it takes half the time.
     for sizes in (GROUPED if device.warpgroups else (), DEEP):
-        for tiles in fastest_first(products, sizes, device, bounds):
+        splits = SPLITS if "cluster" in schemes else SPLITS[:1]
+        for tiles in fastest_first(products, sizes, device, bounds, splits):
             if why_illegal(products, tiles, device) is None:
                 return tiles
     return _refused(products, fitted_to_all(products, DEEP[-1]), device)
@@ -111,18 +123,48 @@ def fastest_first(
     sizes: Sequence[Tiles],
     device: Device,
     bounds: Bounds = NO_BOUNDS,
+    splits: Sequence[int] = SPLITS,
 ) -> list[Tiles]:
     """Sizes of tiles, legal or not, as deep as may be, by what they should take.
 
-    Of sizes that nobody states, by how much longer that is than what others take.
+    Of sizes that nobody states, by how much longer that is than what others take. Those that are
+    few come also with their depth divided.
     """
-    fitting = [_deepest(products, tiles, device) for tiles in sizes]
+    sized = [Sized.of(products, p) for p in bounds.points or any_sizes(products, bounds)]
+    divided = _divided(sized, tuple(sizes), tuple(splits), device) if has_clusters(device) else ()
+    fitting = [_deepest(products, tiles, device) for tiles in (*sizes, *divided)]
     if bounds.points:
-        sized = [Sized.of(products, point) for point in bounds.points]
         took = [fmean(compared_us(each, tiles, device) for each in sized) for tiles in fitting]
     else:
-        took = _slower_than_best(products, fitting, device, bounds)
-    return [fitting[number] for number in sorted(range(len(fitting)), key=took.__getitem__)]
+        took = _slower_than_best(sized, fitting, device)
+
+    def weighed(number: int) -> float:
+        return took[number] * (1.0 if fitting[number].splits == 1 else 1 + LEAST_GAIN)
+
+    return [fitting[number] for number in sorted(range(len(fitting)), key=weighed)]
+
+
+def _divided(
+    sized: Sequence[Sized], sizes: tuple[Tiles, ...], splits: tuple[int, ...], device: Device
+) -> Iterator[Tiles]:
+    """Tiles whose depth several blocks share, if these all begin at once and each has enough."""
+    least = min(each.depth for each in sized)
+    for tiles in _shared(sizes, splits):
+        if least > (LEAST_TURNS - 1) * tiles.depth * tiles.splits and all(
+            each.blocks(tiles) <= wave_of(tiles, device) for each in sized
+        ):
+            yield tiles
+
+
+@cache
+def _shared(sizes: tuple[Tiles, ...], splits: tuple[int, ...]) -> tuple[Tiles, ...]:
+    """Sizes with their depth divided; one block is on a multiprocessor."""
+    shared = (
+        replace(tiles, splits=count, min_blocks_per_sm=0)
+        for tiles, count in product_of(sizes, splits)
+        if count > tiles.splits == 1
+    )
+    return tuple(dict.fromkeys(shared))
 
 
 def slower_than_fitted(
@@ -131,14 +173,14 @@ def slower_than_fitted(
     """How much longer tiles take, where nobody states the sizes, than those that suit each size."""
     sizes = GROUPED if tiles.warpgroups else DEEP
     fitting = [tiles, *(_deepest(products, each, device) for each in sizes)]
-    return _slower_than_best(products, fitting, device, bounds)[0]
+    sized = [Sized.of(products, point) for point in any_sizes(products, bounds)]
+    return _slower_than_best(sized, fitting, device)[0]
 
 
 def _slower_than_best(
-    products: Sequence[TensorProduct], fitting: Sequence[Tiles], device: Device, bounds: Bounds
+    sized: Sequence[Sized], fitting: Sequence[Tiles], device: Device
 ) -> list[float]:
     """How much longer each takes than the best of them, on average at sizes there may be."""
-    sized = [Sized.of(products, point) for point in any_sizes(products, bounds)]
     took = [[compared_us(each, tiles, device) for each in sized] for tiles in fitting]
     best = list(map(min, zip(*took, strict=True)))
     return [fmean(map(operator.truediv, each, best)) for each in took]
@@ -163,7 +205,7 @@ def _refused(products: Sequence[TensorProduct], tiles: Tiles, device: Device) ->
 
 def _deepest(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> Tiles:
     """The same with as many stages as there is room for, of those by groups of warps."""
-    if tiles not in _ANY_DEPTH:
+    if replace(tiles, splits=1) not in _ANY_DEPTH:
         return fitted_to_all(products, tiles)
     stage = HALF * max(
         stage_elements(tiles, product.left.by_depth, tiles.rows)

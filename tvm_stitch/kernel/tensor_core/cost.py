@@ -19,6 +19,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     GROUP_ROWS,
     HALF,
     LINE,
+    MOST_SPLITS,
     RESERVED_REGISTERS,
     Tiles,
     stage_elements,
@@ -91,6 +92,11 @@ class GroupedTiming:
     stored: float = 0.196  # of a result, with no other block beside
     stored_beside: float = 0.0136
     bandwidth_share: float = 0.77  # of the bandwidth of a copy
+    # Where blocks of a cluster share a depth: the barriers, and bytes of sums that a multiprocessor
+    # reads of others in a cycle. Not fitted, but on the safe side of what is known: attention takes
+    # 1.4 us longer by clusters, and such reads come to 3.3 TB/s of an H100, 14 bytes in a cycle.
+    cluster: float = 2600.0
+    exchanged: float = 12.0
 
 
 GROUPED = GroupedTiming()
@@ -135,7 +141,7 @@ class Sized:
 
     def blocks(self, tiles: Tiles) -> int:
         """Blocks of the grid."""
-        return sum(
+        return tiles.splits * sum(
             entries * -(-rows // tiles.rows) * -(-columns // tiles.columns)
             for entries, rows, columns in self.grids
         )
@@ -183,9 +189,10 @@ def compared_us(
         return _start_us(device) + _grouped_us(sized, tiles, device, timing)
     shallow = _is_shallow(sized.depth, tiles)
     together = 1 if shallow else max(1, tiles.min_blocks_per_sm)
-    iterations = together * -(-sized.blocks(tiles) // (together * device.multiprocessors))
-    cycles = _result_cycles(sized.depth, tiles, shallow) + sized.ending * NOT_HIDDEN
-    each = tiles.rows * tiles.columns * cycles
+    iterations = together * -(-sized.blocks(tiles) // (together * wave_of(tiles, device)))
+    depth = -(-sized.depth // tiles.splits)
+    cycles = _result_cycles(depth, tiles, shallow) + sized.ending * NOT_HIDDEN / tiles.splits
+    each = tiles.rows * tiles.columns * cycles + _exchange_cycles(sized, tiles, timing)
     multiply = iterations * each / device.clock * 1e6
     return _start_us(device) + max(multiply, sized.bytes / device.bandwidth * 1e6)
 
@@ -197,21 +204,41 @@ def _start_us(device: Device) -> float:
 def _grouped_us(sized: Sized, tiles: Tiles, device: Device, timing: GroupedTiming) -> float:
     """By groups of four warps: whole waves of blocks, each as many stages as the depth has."""
     blocks = sized.blocks(tiles)
-    together = max(1, min(_room(sized, tiles, device), -(-blocks // device.multiprocessors)))
-    waves = -(-blocks // (device.multiprocessors * together))
-    results = together * tiles.rows * tiles.columns
-    stages = -(-sized.depth // tiles.depth)
+    wave = wave_of(tiles, device)
+    together = max(1, min(_room(sized, tiles, device), -(-blocks // wave)))
+    waves = -(-blocks // (wave * together))
+    results = together * tiles.rows * tiles.columns / tiles.splits
+    stages = _stages(sized, tiles)
     stored = timing.stored if together == 1 else timing.stored_beside
     stored += sized.ending * NOT_HIDDEN
     stage = _stage_cycles(sized, tiles, together, timing)
     later = timing.later if together == 1 else timing.later_beside
     starts = timing.starts * (1 + later * (waves - 1))
-    cycles = waves * (stages * stage + results * stored) + starts
+    exchange = together * _exchange_cycles(sized, tiles, timing)
+    cycles = waves * (stages * stage + results * stored + exchange) + starts
     # Every group of tiles of rows goes through the right factor, which the L2 may not hold.
     groups = -(-sized.rows // (tiles.rows * tiles.group))
     again = (groups - 1) * sized.right if sized.right > device.l2_size else 0
     memory = (sized.bytes + again) / (device.bandwidth * timing.bandwidth_share)
     return math.hypot(cycles / device.clock, memory) * 1e6
+
+
+def wave_of(tiles: Tiles, device: Device) -> int:
+    """Blocks that begin at once, one on each multiprocessor: clusters lie in groups of these."""
+    least = 1 if tiles.splits == 1 else MOST_SPLITS
+    return device.multiprocessors // least * least
+
+
+def _stages(sized: Sized, tiles: Tiles) -> int:
+    """How often a block goes on along its share of the depth."""
+    return -(-sized.depth // (tiles.depth * tiles.splits))
+
+
+def _exchange_cycles(sized: Sized, tiles: Tiles, timing: GroupedTiming) -> float:
+    """What blocks that share a depth take longer: each reads some rows of all the others' sums."""
+    others = tiles.splits - 1
+    read = min(tiles.rows, sized.rows) * tiles.columns * SUM_BYTES * others / tiles.splits
+    return timing.cluster + read / timing.exchanged if others else 0.0
 
 
 def _room(sized: Sized, tiles: Tiles, device: Device) -> int:
@@ -245,7 +272,7 @@ def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTimi
             stretched[side] *= timing.uneven
     copied = each * sum(map(operator.mul, (rows, columns), stretched))
     arrived = together * copied / timing.l2_bytes
-    stages = -(-sized.depth // tiles.depth)
+    stages = _stages(sized, tiles)
     ahead = max(1, stages if tiles.stages >= stages else tiles.stages - tiles.multiplied)
     divided, whole = tiles.sides
     read = each * (divided + divided // GROUP_ROWS * whole)

@@ -69,11 +69,13 @@ class TensorPart:
         views: MappingOf[Var, Var],
         block: Expr,
         thread: Expr,
+        rank: Expr,
         smem_arena: Var,
         writer: Writer,
     ) -> None:
+        """`block` counts tiles, `rank` the blocks that share one."""
         self.product, self.tiles, self.views = product, tiles, views
-        self.block, self.thread, self.writer = block, thread, writer
+        self.block, self.thread, self.rank, self.writer = block, thread, rank, writer
         self.smem_arena = smem_arena
         size = buffer_size(smem_arena) * (WORD // HALF)
         self.halves = writer.view(self.smem_arena, size, dtype=product.multiplied)
@@ -84,7 +86,8 @@ class TensorPart:
         self._accumulate()
         first = {ENTRY: self.entry, ROW: self.row, COLUMN: self.column}
         arenas = self.smem_arena, self.halves
-        how = self.product, self.tiles, self.views, first, self.thread, arenas, self.writer
+        who = self.thread, self.rank
+        how = self.product, self.tiles, self.views, first, who, arenas, self.writer
         Epilogue(*how).emit(self.sums)
 
     def _barrier(self) -> None:
@@ -175,15 +178,20 @@ class TensorPart:
             here = {
                 ENTRY: self.entry,
                 factor.side: side.first + place[0],
-                DEPTH: iteration * tiles.depth + place[1],
+                DEPTH: self._turn(iteration) * tiles.depth + place[1],
             }
             source = self.views[factor.buffer], substitute(factor.at, here)
             with writer.when(number < chunks if chunks % tiles.threads else None):
                 self._copy_chunk(to, source, width, self._exists(side, here))
 
+    def _turn(self, iteration: Expr) -> Expr:
+        """Which of the depth's parts: blocks that share it read beside each other."""
+        splits = self.tiles.splits
+        return iteration if splits == 1 else iteration * splits + self.rank
+
     def _exists(self, side: OperandTile, here: MappingOf[Var, Expr]) -> Expr | None:
         """Whether there is what a thread copies; chunks are there as a whole, or not."""
-        pieces = {side.factor.side: side.count, DEPTH: self.tiles.depth}
+        pieces = {side.factor.side: side.count, DEPTH: self.tiles.depth * self.tiles.splits}
         return inside(here, side.factor.extents, pieces)
 
     def _copy_chunk(

@@ -4,7 +4,8 @@ In: a TensorProduct, its Tiles, the place of the block's results, and what threa
 Writes TIR into a Writer. Must not know how products are added up.
 
 The results go through shared memory, from the threads that tensor cores gave them to threads that
-have neighbours of a row: these compute what follows, on vectors.
+have neighbours of a row: these compute what follows, on vectors. Of blocks that share a depth, each
+has some of the rows, for which it adds up what all of them found, itself first: the order is fixed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, divides, in_chunks
+from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.bfloat16 import widened
-from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided, evaluated, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import (
+    ACCESS_BYTES,
+    Writer,
+    all_of,
+    divided,
+    evaluated,
+    vector_copy,
+)
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, MmaAccumulator
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.kernel.tensor_core.round_pair import round_pair
@@ -42,22 +51,27 @@ class Epilogue:
         tiles: Tiles,
         views: MappingOf[Var, Var],
         first: MappingOf[Var, Expr],
-        thread: Expr,
+        who: tuple[Expr, Expr],
         arenas: tuple[Var, Var],
         writer: Writer,
     ) -> None:
-        """`arenas` are views of the shared memory: as float32, and as halves."""
+        """`who`: thread and rank of its block; `arenas`: shared memory as float32 and as halves."""
         self.product, self.tiles, self.views = product, tiles, views
-        self.first, self.thread, self.writer = first, thread, writer
-        self._result = dtype_of(product.result)
+        self.first, self.writer = first, writer
+        self.thread, self.rank = who
+        self._result = ACCUMULATED if tiles.splits > 1 else dtype_of(product.result)
         self.results = arenas[self._result != ACCUMULATED]
 
     def emit(self, sums: MmaAccumulator) -> None:
         """All that follows the last product."""
         self._barrier()
         self._pass_on(sums)
-        self._barrier()
+        self._barrier()  # also of a cluster's blocks: TVM does not know that theirs is one
+        if self.tiles.splits > 1:
+            cluster_exchange.publish(self.writer)
         self._finish()
+        if self.tiles.splits > 1:
+            cluster_exchange.leave(self.writer)
 
     def _barrier(self) -> None:
         self.writer.call(T.tvm_storage_sync("shared"))
@@ -119,7 +133,7 @@ class Epilogue:
         return min(BATCHED_LOADS, max(1, spare_registers(self.tiles) // max(1, each)))
 
     def _chunks(self, vector: int) -> int:
-        return self.tiles.rows * self.tiles.columns // vector
+        return self.tiles.rows // self.tiles.splits * self.tiles.columns // vector
 
     def _finish_batch(self, iteration: Expr, size: int, vector: int) -> None:
         writer = self.writer
@@ -131,16 +145,21 @@ class Epilogue:
                     for buffer, (at, tile) in loads.items():
                         source = self.views[buffer[0]], substitute(at, here)
                         self._copy_vector(tile, number * vector, *source, vector)
+        summed = self._summed(iteration, size, vector) if self.tiles.splits > 1 else None
         with writer.unrolled(size, "iteration") as number:
             here, place, exists = self._own(iteration + number, vector)
             with writer.when(exists):
-                self._finish_vector(here, place, vector, loads, number * vector)
+                results = self._results_at(place, vector) if summed is None else summed
+                first = int64(0) if summed is None else number * vector
+                self._finish_vector(here, (results, first), vector, loads, number * vector)
 
     def _own(self, iteration: Expr, vector: int) -> tuple[dict[Var, Expr], Expr, Expr | None]:
         """Where a thread's results are, also in shared memory, and what holds if there are any."""
         tiles, chunks = self.tiles, self._chunks(vector)
         number = iteration * tiles.threads + self.thread
         row, chunk = divided(number, tiles.columns // vector)
+        if tiles.splits > 1:  # of the rows that there are, each block has as many
+            row = row * tiles.splits + self.rank
         here = {
             **self.first,
             ROW: self.first[ROW] + row,
@@ -171,21 +190,20 @@ class Epilogue:
     def _finish_vector(
         self,
         here: MappingOf[Var, Expr],
-        place: Expr,
+        found: tuple[Var, Expr],
         vector: int,
         loads: MappingOf[tuple[Var, str], tuple[Expr, Var]],
         start: Expr,
     ) -> None:
         writer, product = self.writer, self.product
-        results = writer.allocate("results", vector, dtype_of(product.result))
-        self._copy_vector(results, int64(0), self.results, place, vector)
+        results, first = found
         loaded = {read.key: loads[key][1] for read, key, _ in self._reads() if key in loads}
         outputs = {
             buffer: writer.allocate(f"{buffer.name}_out", vector, dtype_of(buffer))
             for buffer in product.outputs
         }
         with writer.unrolled(vector, "lane") as lane:
-            values = {product.result: results[lane]}
+            values = {product.result: self._rounded_once(results[first + lane])}
             element = {**here, COLUMN: here[COLUMN] + lane}
             for stage in product.after:
                 known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
@@ -199,6 +217,38 @@ class Epilogue:
         at = substitute(product.flat, here)
         for buffer, tile in outputs.items():
             self._copy_vector(self.views[buffer], at, tile, int64(0), vector)
+
+    def _results_at(self, place: Expr, vector: int) -> Var:
+        """A thread's results, whose product no other block has a part of."""
+        results = self.writer.allocate("results", vector, self._result)
+        self._copy_vector(results, int64(0), self.results, place, vector)
+        return results
+
+    def _summed(self, iteration: Expr, size: int, vector: int) -> Var:
+        """A batch of results of all blocks that share the depth, whose reads are issued at once."""
+        writer, splits = self.writer, self.tiles.splits
+        results = writer.allocate("results", size * vector, ACCUMULATED)
+        width = min(vector, ACCESS_BYTES // WORD)
+        with writer.unrolled(size, "sum") as number:
+            _, place, exists = self._own(iteration + number, vector)
+            with writer.when(exists):
+                self._copy_vector(results, number * vector, self.results, place, vector)
+                with (
+                    writer.unrolled(splits - 1, "other", start=1) as other,
+                    writer.unrolled(vector // width, "part") as part,
+                ):
+                    rank = tirx.floormod(self.rank + other, splits)
+                    own = results.ptr_to([number * vector + part * width])
+                    at = self.results.ptr_to([place + part * width])
+                    cluster_exchange.add_from(writer, own, at, width, rank)
+        return results
+
+    def _rounded_once(self, result: Expr) -> Expr:
+        """A result as what follows takes it, which sums of several blocks have yet to become."""
+        dtype = dtype_of(self.product.result)
+        if dtype == self._result:
+            return result
+        return self.writer.value("result", result.astype(dtype))
 
     def _copy_vector(self, to: Var, start: Expr, source: Var, at: Expr, vector: int) -> None:
         def move(writer: Writer, lane: Expr) -> None:

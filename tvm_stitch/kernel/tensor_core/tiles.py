@@ -13,12 +13,14 @@ from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.analysis.contiguity import Extent, parts_of
 from tvm_stitch.kernel.codegen.footprint import (
+    SUM_BYTES,
     Footprint,
     registers_left,
     too_many_threads,
     too_much_shared,
 )
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.rows.legal import has_clusters
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.stage import element_bytes
 
@@ -30,6 +32,8 @@ PADDING = 8
 # By a warpgroup: 64 rows in lines of 64 halves, chunks of which it looks for in swizzled order.
 GROUP_ROWS, LINE, MOST_COLUMNS = 64, 64, 256
 ORDERED_LINES = 8  # lines whose orders of chunks differ; so many columns an instruction may add
+MOST_SPLITS = 8  # blocks of a cluster, of as many as any GPU with clusters has
+SPLITS = (1, 2, 4, MOST_SPLITS)
 HALF = 2  # bytes
 UNKNOWN_STAGES = 1 << 16  # more than any tiles have
 ON_TENSOR_CORES = "on tensor cores"  # as a report tells such kernels from others
@@ -48,6 +52,9 @@ class Tiles:
     shared memory, and go on while the warps do something else. An instruction takes 64 of one side
     by up to 256 of the other: warps have 16 rows of all columns, or, where the factors are swapped,
     16 columns of all rows.
+
+    Where tiles are few, `splits` blocks share the depth of each: a cluster, whose blocks take turns
+    of `depth`, then read each other's sums, and each goes on with rows of its own.
     """
 
     rows: int
@@ -60,6 +67,7 @@ class Tiles:
     # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
     min_blocks_per_sm: int = 0
     warpgroups: bool = False
+    splits: int = 1
 
     @property
     def threads(self) -> int:
@@ -101,10 +109,11 @@ class Tiles:
 
     def __str__(self) -> str:
         """One line for people."""
+        split = f", each by a cluster of {self.splits} blocks" if self.splits > 1 else ""
         return (
             f"tiles of {self.rows} x {self.columns} results by {self.threads // WARP} warps "
             f"{'in groups ' if self.warpgroups else ''}{ON_TENSOR_CORES}, {self.depth} deep, "
-            f"{self.stages} in shared memory"
+            f"{self.stages} in shared memory{split}"
         )
 
     def to_json(self) -> str:
@@ -130,8 +139,8 @@ def fitted_to_all(products: Sequence[TensorProduct], tiles: Tiles) -> Tiles:
 
 
 def iterations_of(product: TensorProduct, tiles: Tiles) -> Extent:
-    """How often a block goes on along the depth."""
-    return parts_of(product.contracted, tiles.depth)
+    """How often a block goes on along the depth; beyond its end, factors count as 0."""
+    return parts_of(product.contracted, tiles.depth * tiles.splits)
 
 
 def most_stages(product: TensorProduct, tiles: Tiles) -> int:
@@ -148,6 +157,11 @@ def ahead_of(product: TensorProduct, tiles: Tiles) -> int:
 
 def blocks_of(product: TensorProduct, tiles: Tiles) -> Extent:
     """Blocks of the grid."""
+    return tiles_of(product, tiles) * tiles.splits
+
+
+def tiles_of(product: TensorProduct, tiles: Tiles) -> Extent:
+    """Tiles of all entries."""
     across, along = pieces(product, tiles)
     return product.entries * across * along
 
@@ -171,7 +185,8 @@ def footprint(product: TensorProduct, tiles: Tiles) -> Footprint:
     """What a block takes: stages of both factors, then, in the same place, the results."""
     left = stage_elements(tiles, product.left.by_depth, tiles.rows)
     right = stage_elements(tiles, product.right.by_depth, tiles.columns)
-    results = tiles.rows * tiles.pitch * element_bytes(product.result)
+    each = SUM_BYTES if tiles.splits > 1 else element_bytes(product.result)
+    results = tiles.rows * tiles.pitch * each
     fragments = (tiles.warp_rows // FRAGMENT_ROWS + tiles.warp_columns // FRAGMENT_COLUMNS) * 4
     held = tiles.accumulators + (0 if tiles.warpgroups else fragments)
     shared = max(tiles.stages * (left + right) * HALF, results)
@@ -197,6 +212,10 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         yield f"{tiles.stages} stages, {tiles.depth} deep"
     if tiles.warpgroups:
         yield from _group_reasons(product, tiles, device)
+    if tiles.splits > 1 and not has_clusters(device):
+        yield f"clusters, which {device.name} does not have"
+    if tiles.splits not in SPLITS or tiles.rows % tiles.splits:
+        yield f"rows that {tiles.splits} blocks do not share"
     if tiles.threads > MAX_BLOCK_THREADS:
         yield f"a block of {tiles.threads} threads"
     needed = footprint(product, tiles)

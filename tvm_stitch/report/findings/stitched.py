@@ -116,14 +116,15 @@ def _on_tensor_cores(
     products = read_products(fused.function)
     assert not isinstance(products, Refused), "a product's kernel comes from a readable function"
     tiles = Tiles.from_json(str(emitted.attrs[TILES_ATTRIBUTE]))
-    flows = {product.stage.output: "regional" for product in products}
+    scheme = "cluster" if tiles.splits > 1 else "regional"
+    flows = {product.stage.output: scheme for product in products}
     return replace(
         _of_products(fused, products, device, extents),
-        scheme="regional" if len(products) == 1 else "independent",
+        scheme=scheme if len(products) == 1 else "independent",
         mapping=str(tiles) + of_stated_sizes(emitted, lambda text: str(Tiles.from_json(text))),
         predicted_us=tensor_cost.predicted_us(products, tiles, device, extents),
         why=_why_products(products, device),
-        schemes=_schemes(fused, flows) or {p.stage.name: "regional" for p in products},
+        schemes=_schemes(fused, flows) or {p.stage.name: scheme for p in products},
         origin=origin_of(emitted),
         stages=_stages(fused, flows),
     )

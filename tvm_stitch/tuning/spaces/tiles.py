@@ -13,9 +13,11 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.tensor_core.choose import GROUPED
+from tvm_stitch.kernel.tensor_core.cost import Sized, wave_of
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, most_stages, why_illegal
+from tvm_stitch.kernel.tensor_core.tiles import SPLITS, Tiles, most_stages, why_illegal
 from tvm_stitch.tuning.spaces.space import Choice, Point, Space
 
 # Of a block and of each of its warps; rows, columns and the depth of a stage.
@@ -31,7 +33,12 @@ RESIDENT = (0, 2, 3, 5)
 class TileSpace(Space):
     """All tiles that are legal for all products."""
 
-    def __init__(self, products: Sequence[TensorProduct], device: Device) -> None:
+    def __init__(
+        self,
+        products: Sequence[TensorProduct],
+        device: Device,
+        schemes: Sequence[str] = SCHEMES,
+    ) -> None:
         self._parts = 1
         self.groups = ((0,),)
         # Whatever the threads of a block: there is no other part that must have as many.
@@ -39,7 +46,7 @@ class TileSpace(Space):
             0: [
                 [
                     Choice(tuple(asdict(_axes(tiles)).values()), (), tiles)
-                    for tiles in _legal(products, device)
+                    for tiles in _legal(products, device, schemes)
                 ]
             ]
         }
@@ -64,16 +71,26 @@ def _axes(tiles: Tiles) -> Tiles:
     return replace(tiles, warp_rows=int(tiles.swapped), warp_columns=0)
 
 
-def _legal(products: Sequence[TensorProduct], device: Device) -> Iterator[Tiles]:
+def _legal(
+    products: Sequence[TensorProduct], device: Device, schemes: Sequence[str]
+) -> Iterator[Tiles]:
     """The shapes that are legal with as few stages as there can be, then whatever else is."""
-    for grouped in (False, True):
-        for tiles in _shapes(grouped):
+    sized = Sized.of(products)
+    for grouped, splits in itertools.product((False, True), SPLITS):
+        if splits > 1 and "cluster" not in schemes:
+            continue
+        for shape in _shapes(grouped):
+            tiles = replace(shape, splits=splits)
+            # With more blocks than begin at once, tiles are not few.
+            if splits > 1 and sized.blocks(tiles) > wave_of(tiles, device):
+                continue
             iterations = max(most_stages(product, tiles) for product in products)
             least = replace(tiles, stages=min(1 + tiles.multiplied, iterations))
             if why_illegal(products, least, device):
                 continue
             stages = sorted({min(count, iterations) for count in STAGES})
-            for count, group, resident in itertools.product(stages, GROUPS, RESIDENT):
+            beside = RESIDENT if splits == 1 else RESIDENT[:1]
+            for count, group, resident in itertools.product(stages, GROUPS, beside):
                 own = replace(least, stages=count, group=group, min_blocks_per_sm=resident)
                 if not why_illegal(products, own, device):
                     yield own
