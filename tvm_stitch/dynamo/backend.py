@@ -36,7 +36,7 @@ from tvm_stitch.dynamo.kept import (
     keeping,
     name_of_known,
 )
-from tvm_stitch.dynamo.machine import Machine, target_of
+from tvm_stitch.dynamo.machine import Machine, attention_of, target_of
 from tvm_stitch.dynamo.machines import Known, Machines
 from tvm_stitch.dynamo.part import Interface, Part, forward_of
 from tvm_stitch.dynamo.report import GraphLog, Log, PartReport, said, shown
@@ -65,7 +65,6 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.executable import cuda
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
-from tvm_stitch.kernel.attention.build import AttentionKernels
 from tvm_stitch.library.shim import assumed
 from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
@@ -320,13 +319,7 @@ class GraphCompiler:
     def _support(self, device: torch.device, kind: str) -> Support:
         """What is ours of a graph."""
         libraries = replace(self._libraries(), trained=kind != INFERENCE)
-        return Support(device, libraries, self._attention(device))
-
-    def _attention(self, device: torch.device) -> AttentionKernels | None:
-        if self.settings.device == LLVM:
-            return None
-        target, schemes = target_of(self.settings, device), self.settings.stitching.schemes
-        return AttentionKernels.of(gpu_of(target), schemes)
+        return Support(device, libraries, attention_of(self.settings, device))
 
     def _libraries(self) -> Libraries:
         # The libraries' shim may still be compiled: where that fails, the pipeline does without.

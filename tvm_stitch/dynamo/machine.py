@@ -23,8 +23,9 @@ from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm_stitch.build import finishing_passes, lowering_context
 from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.checked_index import TRAP, OnHost
+from tvm_stitch.device import device_of
 from tvm_stitch.dynamo.lowering.lowering import Lowering
-from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
+from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, LLVM, Settings
 from tvm_stitch.dynamo.sizes import Formula, Sizes, of_expression
 from tvm_stitch.errors import SimtError
 from tvm_stitch.executable.kept import KeptExecutable
@@ -36,6 +37,7 @@ from tvm_stitch.graph.back import destinations, storages
 from tvm_stitch.graph.back.destinations import Destinations
 from tvm_stitch.graph.back.storages import Storages
 from tvm_stitch.graph.front.empty import FewerLoops, WithoutElements
+from tvm_stitch.kernel.attention.build import AttentionKernels
 from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -296,6 +298,14 @@ def target_of(settings: Settings, device: torch.device | None) -> tvm.target.Tar
     if settings.target == CUDA and device is not None and device.index:
         return full_target(tvm.target.Target.from_device(tvm.cuda(device.index)))
     return full_target(settings.target)
+
+
+def attention_of(settings: Settings, device: torch.device | None) -> AttentionKernels | None:
+    """Who makes this package's kernels for attention; None for a CPU, or without such schemes."""
+    if settings.device == LLVM:
+        return None
+    gpu = device_of(target_of(settings, device))
+    return AttentionKernels.of(gpu, settings.stitching.schemes)
 
 
 def _linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Lowered:
