@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant, same_size
 
 MOST_SPACES = 3
@@ -69,8 +70,13 @@ def _program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | N
     for stage in reversed(stages):
         if stage.output in wanted:
             own.append(stage)
-            wanted |= {read.buffer for read in stage.reads}
-    program = make_program(tuple(reversed(own)), outputs)
+            wanted.update(stage.buffers)
+    needed = tuple(reversed(own))
+    if not needed:
+        return None
+    # Sets that differ in other stages ask for it again.
+    key = (_program, needed, outputs)
+    program = remembered(needed[-1], key, lambda: make_program(needed, outputs))
     return None if isinstance(program, Refused) else program
 
 

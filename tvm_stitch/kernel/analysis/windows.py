@@ -25,12 +25,12 @@ STEP_BYTES = 16
 def reads_windows(program: Program) -> bool:
     """Whether all that rows read of inputs are windows."""
     found = [
-        _is_window(stage, read)
+        (stage, read)
         for stage in program.row_reductions
         for read in stage.reads
         if read.buffer not in program.producer and program.place(stage, read) is Where.OTHER
     ]
-    return bool(found) and all(found)
+    return bool(found) and all(_is_window(stage, read) for stage, read in found)
 
 
 @memoized
@@ -45,6 +45,7 @@ def lines_read(program: Program) -> int:
     return max(map(len, found.values()), default=0)
 
 
+@memoized
 def _is_window(stage: Stage, read: Read) -> bool:
     item = element_bytes(read.buffer)
     across = _steps(stage, read, stage.axes, stage.extents)

@@ -6,14 +6,14 @@ them, its indices as simple as what is known of them allows. Must not know why.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import tvm
 from tvm import tirx
 
 from tvm_stitch.stages.indices import divisions, simplified_load, unflatten
-from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -36,18 +36,37 @@ from tvm_stitch.stages.visit import mapped
 LONG_INDEX = 6
 
 
-def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
+# Some of a stage's reads by the buffer that they read.
+Reads = Mapping[Var, tuple[Read, ...]]
+
+
+def by_buffer(reads: Iterable[Read]) -> Reads:
+    """Reads by what they read, in the order of the first of each."""
+    found: dict[Var, list[Read]] = {}
+    for read in reads:
+        found.setdefault(read.buffer, []).append(read)
+    return {buffer: tuple(own) for buffer, own in found.items()}
+
+
+@memoized
+def all_reads(stage: Stage) -> Reads:
+    """All of a stage's reads."""
+    return by_buffer(stage.reads)
+
+
+def with_inlined(stage: Stage, reads: Reads, producer: Mapping[Var, Stage]) -> Stage:
     """A stage that computes some of its reads itself."""
 
-    sources = {key: producer[read.buffer] for key, read in reads.items()}
+    # Of a buffer there are several stages: one may read what lies in another order of axes.
+    sources = tuple((own, producer[buffer]) for buffer, own in reads.items())
 
     def find() -> Stage:
         analyzer = bind_axes(stage)
-        values = {key: inlined(sources[key], read, analyzer) for key, read in reads.items()}
+        pairs = ((read, source) for own, source in sources for read in own)
+        values = {read.key: inlined(source, read, analyzer) for read, source in pairs}
         return replace(stage, value=replaced(stage.value, values))
 
-    # Of a buffer there are several stages: one may read what lies in another order of axes.
-    return remembered(stage, frozenset(sources.items()), find)
+    return remembered(stage, ("inlined", sources), find)
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import tvm
@@ -17,13 +17,13 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
-from tvm_stitch.kernel.ir.inlining import with_inlined
+from tvm_stitch.kernel.ir.inlining import Reads, by_buffer, with_inlined
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages import linear
 from tvm_stitch.stages.indices import divisions
 from tvm_stitch.stages.linear import Position
-from tvm_stitch.stages.memoized import remembered_for_copies
+from tvm_stitch.stages.memoized import memoized_for_copies, remembered, remembered_for_copies
 from tvm_stitch.stages.op_pattern import distinct_loads
 from tvm_stitch.stages.stage import (
     Expr,
@@ -93,6 +93,22 @@ def unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return tuple(map(plain, stages))
 
 
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where a stage's reads go, and which of them to other places than its own."""
+
+    where: dict[tuple[int, int], Where]  # as a Program has it
+    elsewhere: Reads
+
+    @staticmethod
+    def of(stage: Stage, found: Sequence[Where]) -> Places:
+        """Of reads in their order."""
+        reads = tuple(zip(stage.reads, found, strict=True))
+        output = handle(stage.output)
+        where = {(output, read.key): place for read, place in reads}
+        return Places(where, by_buffer(read for read, place in reads if place is Where.OTHER))
+
+
 class Placing(ABC):
     """Works backwards from the outputs, inlining what is read at other places than its own."""
 
@@ -126,18 +142,22 @@ class Placing(ABC):
         """A stage that reads what is where it may be read, and a note of where that is."""
 
     def inline(
-        self, stage: Stage, elsewhere: Callable[[Stage], dict[int, Read] | Refused]
+        self, stage: Stage, elsewhere: Callable[[Stage, Stage | None], Reads | Refused]
     ) -> Stage | Refused:
-        """Inline what is read elsewhere, until there is nothing."""
+        """Inline what is read elsewhere, until there is nothing.
+
+        `elsewhere` gets a stage, and the one that it was before the last reads were inlined.
+        """
+        before: Stage | None = None
         for _ in range(MAX_INLINED):
-            reads = elsewhere(stage)
+            reads = elsewhere(stage, before)
             if isinstance(reads, Refused):
                 return reads
             if not reads:
                 return stage
-            if len(reads) > MAX_INLINED and _are_too_many(reads.values()):
+            if _are_too_many(reads):
                 break
-            stage = with_inlined(stage, reads, self.producer)
+            before, stage = stage, with_inlined(stage, reads, self.producer)
         return ComputedAgain(f"{stage.name} reads computed values at too many places")
 
 
@@ -194,33 +214,48 @@ class _SpacePlacing(Placing):
         return stage.is_reduction and not goes_across(stage)
 
     def place(self, stage: Stage) -> Stage | Refused:
-        return self._fits(stage) or self.inline(stage, partial(self._elsewhere, {}))
+        is_across = stage.output in self.columnwise
+        fits = remembered(stage, ("fits", self.space.key, is_across), lambda: self._fits(stage))
+        return fits or self.inline(stage, self._elsewhere)
 
-    def _elsewhere(self, known: dict[int, Where], stage: Stage) -> dict[int, Read] | Refused:
-        """Reads of other places than a stage's own; `known` are those of the look before."""
-        found = self._places(stage, known)
+    def _elsewhere(self, stage: Stage, before: Stage | None) -> Reads | Refused:
+        """Reads of computed values at other places than a stage's own."""
+        found = self._places(stage, before)
         if isinstance(found, Refused):
             return found
-        output, inline = handle(stage.output), dict[int, Read]()
-        for read, where in zip(stage.reads, found, strict=True):
-            self.where[output, read.key] = where
-            if where is Where.OTHER and read.buffer in self.producer:
-                source = self.producer[read.buffer]
-                if source.is_reduction or source.scan:
-                    why = "for an address" if read.nested else "of other rows"
-                    return Refused(f"{stage.name} needs {source.name} {why}")
-                inline[read.key] = read
-                self.copies[read.buffer] += 1
-                if self.copies[read.buffer] > MAX_SPECIAL and _is_special(source):
-                    again = f"{stage.name} would compute {source.name} again and again"
-                    return ComputedAgain(again)
-                if read.guarded and self._has_windows(source):
-                    return ComputedAgain(f"{stage.name} would compute {source.name} in a branch")
-        known.clear()
-        if inline:
-            looked_at = zip(stage.reads, found, strict=True)
-            known |= {read.key: where for read, where in looked_at if not read.nested}
-        return inline
+        reads = {b: own for b, own in found.elsewhere.items() if b in self.producer}
+        if not reads:
+            self.where.update(found.where)
+        elif not all(self._is_copied(buffer, own) for buffer, own in reads.items()):
+            return self._refused(stage, reads)
+        self.copies.update({buffer: len(own) for buffer, own in reads.items()})
+        return reads
+
+    def _is_copied(self, buffer: Var, reads: Sequence[Read]) -> bool:
+        """Whether what a stage computes may be computed again for so many reads of it."""
+        source = self.producer[buffer]
+        if source.is_reduction or source.scan:
+            return False
+        if self.copies[buffer] + len(reads) > MAX_SPECIAL and _is_special(source):
+            return False
+        return not (any(read.guarded for read in reads) and self._has_windows(source))
+
+    def _refused(self, stage: Stage, reads: Reads) -> Refused:
+        """Why not all of some reads may be inlined: of the first that may not."""
+        copied = Counter[Var]()
+        wanted = {read.key for own in reads.values() for read in own}
+        for read in (read for read in stage.reads if read.key in wanted):
+            source = self.producer[read.buffer]
+            if source.is_reduction or source.scan:
+                why = "for an address" if read.nested else "of other rows"
+                return Refused(f"{stage.name} needs {source.name} {why}")
+            copied[read.buffer] += 1
+            copies = self.copies[read.buffer] + copied[read.buffer]
+            if copies > MAX_SPECIAL and _is_special(source):
+                return ComputedAgain(f"{stage.name} would compute {source.name} again and again")
+            if read.guarded and self._has_windows(source):
+                break
+        return ComputedAgain(f"{stage.name} would compute {source.name} in a branch")
 
     def _has_windows(self, stage: Stage) -> bool:
         """Whether an element is made of many of the same few tensors, as a convolution's is."""
@@ -243,22 +278,26 @@ class _SpacePlacing(Placing):
             self.loads[key] = sum(count for count, _ in found), tensors
         return self.loads[key]
 
-    def _places(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
-        """Where each read of a stage goes; some are known from before others were inlined."""
+    def _places(self, stage: Stage, before: Stage | None) -> Places | Refused:
+        """Where each read of a stage goes; of some it is known from before others were inlined."""
         of_columns = self._of_columns(stage)
         key = ("places", self.space.key, stage.output in self.columnwise, of_columns)
-        look = partial(self._look, stage, known, of_columns)
-        found = remembered_for_copies(stage, key, look)
-        if isinstance(found, int):
-            name = stage.reads[found].buffer.name
-            return Refused(f"{stage.name} reads {name} at too long an index")
-        return found
+
+        def find() -> Places | Refused:
+            look = partial(self._look, stage, before, of_columns)
+            found = remembered_for_copies(stage, key, look)
+            if isinstance(found, int):
+                name = stage.reads[found].buffer.name
+                return Refused(f"{stage.name} reads {name} at too long an index")
+            return Places.of(stage, found)
+
+        return remembered(stage, key, find)
 
     def _look(
-        self, stage: Stage, known: dict[int, Where], of_columns: tuple[bool, ...]
+        self, stage: Stage, before: Stage | None, of_columns: tuple[bool, ...]
     ) -> tuple[Where, ...] | int:
         """The same in the order of the reads; or the number of one at too long an index."""
-        look = self._looked_at(stage, of_columns)
+        look, known = self._looked_at(stage, of_columns), self._known(before)
         found: list[Where] = []
         for number, read in enumerate(stage.reads):
             if read.key in known and not read.nested:
@@ -268,6 +307,13 @@ class _SpacePlacing(Placing):
             else:
                 found.append(look(number, read))
         return tuple(found)
+
+    def _known(self, before: Stage | None) -> dict[int, Where]:
+        """Where the reads of a stage go that others may still have; of none before the first."""
+        if before is None or isinstance(found := self._places(before, None), Refused):
+            return {}
+        output = handle(before.output)
+        return {r.key: found.where[output, r.key] for r in before.reads if not r.nested}
 
     def _of_columns(self, stage: Stage) -> tuple[bool, ...]:
         """Which of a stage's reads may be of what there is one of for each column."""
@@ -332,16 +378,21 @@ def address_of(read: Read) -> Expr | None:
     return flatten(indices, shape)
 
 
-def _are_too_many(reads: Collection[Read]) -> bool:
+def _are_too_many(reads: Reads) -> bool:
     """Whether so many loads are of too many values, not of a few for indices and all about them.
 
     An interpolation loads the place that it is at for its indices, conditions and weights.
     """
-    if len(reads) > MOST_LOADS or not any(read.nested for read in reads):
+    count = sum(map(len, reads.values()))
+    if count <= MAX_INLINED:
+        return False
+    loads = [read for own in reads.values() for read in own]
+    if count > MOST_LOADS or not any(read.nested for read in loads):
         return True
-    return len({tvm_ffi.StructuralKey(read.load) for read in reads}) > MAX_INLINED
+    return len({tvm_ffi.StructuralKey(read.load) for read in loads}) > MAX_INLINED
 
 
+@memoized_for_copies
 def _is_special(stage: Stage) -> bool:
     """Whether an element takes a special function."""
     found: list[Expr] = []

@@ -49,7 +49,7 @@ def unsupported_rows(program: Program) -> Refused | None:
     checked = program.reads_at(Where.OTHER) if program.reduces and not program.round else []
     for stage, read in checked:
         cached = read.guarded or is_small(read.buffer, program) or reads_windows(program)
-        if frame.address(stage, read).stride is Stride.GATHER and not cached:
+        if not cached and frame.address(stage, read).stride is Stride.GATHER:
             return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
     if not space.whole and NOMINAL.size(space.run) * narrowest_item(program) < PIECE_BYTES:

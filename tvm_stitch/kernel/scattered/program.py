@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from tvm_stitch.kernel.ir.inlining import with_inlined
+from tvm_stitch.kernel.ir.inlining import by_buffer, with_inlined
 from tvm_stitch.kernel.ir.iteration_space import Space, find_space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
@@ -101,11 +101,11 @@ def _reduces_elsewhere(program: Program) -> Refused | None:
 def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredReduction | Refused:
     """The scattered reduction that reads nothing but inputs: all else it computes itself."""
     for _ in range(MOST_INLINED):
-        reads = {read.key: read for read in stage.reads if read.buffer in producer}
+        reads = by_buffer(read for read in stage.reads if read.buffer in producer)
         if not reads:
             found = scattered_reduction(stage)
             return found or Refused(f"{stage.name} is sent to rows by what is computed")
-        if any(producer[read.buffer].is_reduction for read in reads.values()):
+        if any(producer[buffer].is_reduction for buffer in reads):
             return Refused(f"{stage.name} adds up what is reduced before")
         stage = with_inlined(stage, reads, producer)
     return Refused(f"{stage.name} adds up what too many operators compute")

@@ -18,10 +18,11 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to
-from tvm_stitch.kernel.ir.inlining import inlined, with_inlined
+from tvm_stitch.kernel.ir.inlining import Reads, all_reads, by_buffer, with_inlined
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.placing import (
     MAX_INLINED,
+    Places,
     Placing,
     unit_reductions_as_elements,
 )
@@ -53,12 +54,9 @@ from tvm_stitch.stages.stage import (
     Var,
     bind_axes,
     constant,
-    find_reads,
     flatten,
     handle,
-    loads_in,
     product,
-    replaced,
     same_size,
     shown,
     substitute,
@@ -148,6 +146,13 @@ def rows_of(factors: Factors) -> Expr:
     return product(factors.row_extents)
 
 
+@dataclass(frozen=True, eq=False)
+class _RowPlaces(Places):
+    """Places of reads, and of those that go to another column of their row, which."""
+
+    column_of: dict[tuple[int, int], Expr]
+
+
 class _RowPlacing(Placing):
     """Every computed value is read from the stage's own row, but for what products multiply."""
 
@@ -163,7 +168,8 @@ class _RowPlacing(Placing):
         self.rows_key = shown(rows)
         self.moved: dict[Var, Axes] = {}
         self.column_of: dict[tuple[int, int], Expr] = {}
-        self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
+        self.contractions: dict[Var, tuple[Factors, Var, Stage]] = {}
+        self.counts: dict[Var, int] = {}  # columns of what is computed in these rows
         self.inner = rows
         self.moved = self._find_moved()
 
@@ -242,47 +248,63 @@ class _RowPlacing(Placing):
             return Refused(f"{stage.name} has other rows than {self.rows_key} of a product")
         return self.inline(stage, partial(self._elsewhere, axes))
 
-    def _elsewhere(self, axes: Axes, stage: Stage) -> dict[int, Read] | Refused:
+    def _elsewhere(self, axes: Axes, stage: Stage, _: Stage | None) -> Reads | Refused:
         """Reads of computed values in other rows."""
-        inline: dict[int, Read] = {}
-        for read in stage.reads:
-            if read.buffer not in self.producer:
-                self.where[handle(stage.output), read.key] = Where.OTHER
-            elif not self._place_read(stage, axes, read):
-                source = self.producer[read.buffer]
-                if source.is_reduction:
-                    return Refused(f"{stage.name} needs {source.name} of other rows")
-                inline[read.key] = read
-        return inline
+        counts = tuple(map(self._count, all_reads(stage)))
+        key = "in rows", self.rows_key, stage.output in self.moved, counts
+        found = remembered(stage, key, lambda: self._places(axes, stage))
+        for source in map(self.producer.__getitem__, found.elsewhere):
+            if source.is_reduction:
+                return Refused(f"{stage.name} needs {source.name} of other rows")
+        if not found.elsewhere:
+            self.where.update(found.where)
+            self.column_of.update(found.column_of)
+        return found.elsewhere
 
-    def _place_read(self, stage: Stage, axes: Axes, read: Read) -> bool:
-        """Note which element of its row a read takes; whether it does so at all."""
-        source = self.producer[read.buffer]
-        found = self._axes(source)
-        if found is None or read.buffer in self.moved:
-            return False
-        count = 1 if self._is_reduction(source) else found.count
-        asked = "place", read.key, self.rows_key, count, stage.output in self.moved
-        answer = remembered(stage, asked, lambda: place_in_row(axes, read, count, bind_axes(stage)))
-        if answer is None:
-            return False
-        key = handle(stage.output), read.key
-        self.where[key], column = answer
-        if column is not None:
-            self.column_of[key] = column
-        return True
+    def _count(self, buffer: Var) -> int | None:
+        """The columns of what is computed in these rows, 0 in others; None: it lies in memory."""
+        source = self.producer.get(buffer)
+        if source is None:
+            return None
+        if buffer not in self.counts:
+            found = None if buffer in self.moved else self._axes(source)
+            count = 0 if found is None else found.count
+            self.counts[buffer] = min(count, 1) if self._is_reduction(source) else count
+        return self.counts[buffer]
+
+    def _places(self, axes: Axes, stage: Stage) -> _RowPlaces:
+        """Which element of its row each read of a stage takes."""
+        where, column_of, elsewhere = {}, {}, []
+        for read in stage.reads:
+            key, count = (handle(stage.output), read.key), self._count(read.buffer)
+            found = self._place_in_row(axes, stage, read, count) if count else None
+            if found is not None:
+                where[key], column = found
+                if column is not None:
+                    column_of[key] = column
+            elif count is None:
+                where[key] = Where.OTHER
+            else:
+                elsewhere.append(read)
+        return _RowPlaces(where, by_buffer(elsewhere), column_of)
+
+    def _place_in_row(
+        self, axes: Axes, stage: Stage, read: Read, count: int
+    ) -> tuple[Where, Expr | None] | None:
+        key = "place", read.key, self.rows_key, count, stage.output in self.moved
+        return remembered(stage, key, lambda: place_in_row(axes, read, count, bind_axes(stage)))
 
     # Products
 
     def _place_product(self, stage: Stage) -> Stage | Refused:
         """The sum over a value of the row, which becomes a stage of its own, times a panel."""
         factors = self.products[stage.output]
-        shared = self._from_memory(stage, factors.shared)
+        shared = self._from_memory(
+            remembered(stage, "shared factor", lambda: replace(stage, value=factors.shared))
+        )
         if isinstance(shared, Refused):
             return shared
-        used = tirx.analysis.undefined_vars(shared)
-        last = max((n for n, axis in enumerate(factors.rows) if axis in used), default=-1)
-        inner = product(factors.row_extents[last + 1 :])
+        inner = remembered(shared, "rows that share it", lambda: _sharing(factors, shared.value))
         if is_multiple(self.inner, inner):
             self.inner = inner
         elif not is_multiple(inner, self.inner):
@@ -290,19 +312,18 @@ class _RowPlacing(Placing):
         own = self._from_memory_if_load(
             remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
         )
-        value = own.output[own.axes] * shared.astype(ACCUMULATED)
-        if not loads_in(value):  # TVM makes 0 of what is multiplied by it
+        placed = remembered(stage, ("times", own, shared), lambda: _multiplied(stage, own, shared))
+        if not placed.reads:  # TVM makes 0 of what is multiplied by it
             return Refused(f"{stage.name} multiplies by a factor that is 0 everywhere")
         # What comes from memory is read before anything waits for the first of it.
-        computed = any(read.buffer in self.producer for read in own.reads)
+        computed = any(buffer in self.producer for buffer in all_reads(own))
         self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
         self.producer[own.output] = own
         self.contractions[stage.output] = factors, own.output, shared
-        stage = replace(stage, value=value)
-        for read in stage.reads:
+        for read in placed.reads:
             place = Where.ALONG if read.buffer == own.output else Where.OTHER
             self.where[handle(stage.output), read.key] = place
-        return stage
+        return placed
 
     def _own_factor(self, factors: Factors) -> Stage:
         name = f"{factors.stage.name}_own"
@@ -313,48 +334,50 @@ class _RowPlacing(Placing):
 
     def _from_memory_if_load(self, own: Stage) -> Stage:
         """What is only moved on its way to a product need not go through the row's threads."""
-        stage = own
-        for _ in range(MAX_INLINED):
-            computed = {r.key: r for r in stage.reads if r.buffer in self.producer}
-            if not computed:
-                return own if load_of(stage.value) is None else stage
-            is_reduced = any(self.producer[r.buffer].is_reduction for r in computed.values())
-            if is_reduced or len(computed) > MAX_INLINED:
-                break
-            stage = with_inlined(stage, computed, self.producer)
-        return own
+        stage = self._from_memory(own)
+        return own if isinstance(stage, Refused) or load_of(stage.value) is None else stage
 
-    def _from_memory(self, stage: Stage, value: Expr) -> Expr | Refused:
+    def _from_memory(self, stage: Stage) -> Stage | Refused:
         """A factor with everything inlined that is computed on the way."""
-        analyzer = bind_axes(stage)
         for _ in range(MAX_INLINED):
-            computed = [read for read in find_reads(value) if read.buffer in self.producer]
+            reads = all_reads(stage)
+            computed = {buffer: reads[buffer] for buffer in reads if buffer in self.producer}
             if not computed:
-                return value
-            if len(computed) > MAX_INLINED:  # as of windows of windows: each level has many more
+                return stage
+            # As of windows of windows: each level has many more.
+            if sum(map(len, computed.values())) > MAX_INLINED:
                 break
-            for read in computed:
-                source = self.producer[read.buffer]
+            for source in map(self.producer.__getitem__, computed):
                 if source.is_reduction:
                     return Refused(f"{stage.name} needs {source.name} of other rows")
-            places = {r.key: inlined(self.producer[r.buffer], r, analyzer) for r in computed}
-            value = replaced(value, places)
+            stage = with_inlined(stage, computed, self.producer)
         return Refused(f"{stage.name} reads computed values at too many places")
 
     def _contraction(
-        self, factors: Factors, own: Stage, axes: dict[Var, Expr], shared: Expr
+        self, factors: Factors, own: Stage, axes: dict[Var, Expr], shared: Stage
     ) -> Contraction:
-        def find() -> tuple[Panel, bool]:
-            return panel_of(factors, shared, self.rows, self.inner)
-
-        key = "panel", self.rows_key, shown(self.inner)
-        known = shared is factors.shared
-        panel, by_depth = remembered(factors.stage, key, find) if known else find()
+        panel, by_depth = remembered(
+            shared,
+            ("panel", self.rows_key, shown(self.inner)),
+            lambda: panel_of(factors, shared.value, self.rows, self.inner),
+        )
         async_input = None
-        if not any(read.buffer in self.producer for read in own.reads):
+        if not any(buffer in self.producer for buffer in all_reads(own)):
             async_input = remembered(
                 own,
                 ("async_input", self.rows_key),
                 lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
             )
         return Contraction(own.output, async_input, factors.contracted, panel, by_depth)
+
+
+def _sharing(factors: Factors, shared: Expr) -> Expr:
+    """How many neighbouring rows have a factor in common."""
+    used = tirx.analysis.undefined_vars(shared)
+    last = max((n for n, axis in enumerate(factors.rows) if axis in used), default=-1)
+    return product(factors.row_extents[last + 1 :])
+
+
+def _multiplied(stage: Stage, own: Stage, shared: Stage) -> Stage:
+    """A product as the sum over its row's own factor times the other one."""
+    return replace(stage, value=own.output[own.axes] * shared.value.astype(ACCUMULATED))
