@@ -9,7 +9,7 @@ from tvm.relax import op
 from zoo import Case, graph_of
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
-from tvm_stitch.kernel.ir.inlining import with_inlined
+from tvm_stitch.kernel.ir.inlining import all_reads, with_inlined
 
 
 def resized(groups: int, channels: int, side: int, positions: np.ndarray) -> Case:
@@ -55,8 +55,7 @@ def test_what_is_inlined_is_of_the_stage_that_computes_it_now():
 
     inputs = [((4, 8), "float32", None)] * 2
     first, last = program_of(graph_of(inputs, build, lambda *_: ()).module).stages
-    reads = {read.key: read for read in last.reads}
     other = replace(first, value=first.reads[0].load)
     for stage in (first, other, first):
-        found = with_inlined(last, reads, {first.output: stage})
+        found = with_inlined(last, all_reads(last), {first.output: stage})
         assert {r.buffer for r in found.reads} == {r.buffer for r in stage.reads}
