@@ -19,7 +19,6 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     GROUP_ROWS,
     HALF,
     LINE,
-    MOST_SPLITS,
     RESERVED_REGISTERS,
     Tiles,
     stage_elements,
@@ -54,6 +53,10 @@ IN_PIECES = 8.0
 # takes 42.2 us on an H200 by tiles of 128 x 256, with a bias 34.9; 3152 x 768 x 3072 42.1 by tiles
 # of 144 x 128, without 33.8; 8192 x 64 x 4096 35.3, and its bytes alone 24.
 NOT_HIDDEN = 0.6
+# The share of the multiprocessors that clusters of so many blocks fill at once, one block on each:
+# of an H200's 132, 128, 120 and 96. Clusters of 4 on 128 take as long as two waves, 17.6 us for
+# 13.8; so do clusters of 8, of which nothing between was measured.
+BEGINNING = {2: 0.97, 4: 0.91, 8: 0.73}
 LANES, SPECIAL_LANES = 128, 16  # of a multiprocessor: operations and functions in a cycle
 
 
@@ -93,10 +96,10 @@ class GroupedTiming:
     stored_beside: float = 0.0136
     bandwidth_share: float = 0.77  # of the bandwidth of a copy
     # Where blocks of a cluster share a depth: the barriers, and bytes of sums that a multiprocessor
-    # reads of others in a cycle. Not fitted, but on the safe side of what is known: attention takes
-    # 1.4 us longer by clusters, and such reads come to 3.3 TB/s of an H100, 14 bytes in a cycle.
-    cluster: float = 2600.0
-    exchanged: float = 12.0
+    # reads of others in a cycle. Fitted to 83 such kernels of 44 products (bench/results/h200/
+    # divided_depths.md), which are predicted to 10 %.
+    cluster: float = 1000.0
+    exchanged: float = 7.0
 
 
 GROUPED = GroupedTiming()
@@ -225,8 +228,10 @@ def _grouped_us(sized: Sized, tiles: Tiles, device: Device, timing: GroupedTimin
 
 def wave_of(tiles: Tiles, device: Device) -> int:
     """Blocks that begin at once, one on each multiprocessor: clusters lie in groups of these."""
-    least = 1 if tiles.splits == 1 else MOST_SPLITS
-    return device.multiprocessors // least * least
+    if tiles.splits == 1:
+        return device.multiprocessors
+    beginning = int(device.multiprocessors * BEGINNING[tiles.splits])
+    return beginning // tiles.splits * tiles.splits
 
 
 def _stages(sized: Sized, tiles: Tiles) -> int:
