@@ -21,7 +21,7 @@ except ImportError as error:
 
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning, tvm_stitch_backend
 from tvm_stitch.dynamo.report import LeftReport, PartReport, TorchReport
-from tvm_stitch.dynamo.settings import LARGEST_LOGITS, Settings
+from tvm_stitch.dynamo.settings import Settings
 from tvm_stitch.frontend.torch.load import load, trace
 
 __all__ = [
@@ -46,7 +46,7 @@ def compile(
     smallest_part: int | None = None,
     stitching: Options | None = None,
     database: Any = None,
-    largest_logits: int | None = LARGEST_LOGITS,
+    largest_logits: int | None = None,
     dynamic: bool | None = None,
     fullgraph: bool = False,
 ) -> Any:
@@ -86,7 +86,7 @@ def explain(
     target: Any = "cuda",
     stitching: Options | None = None,
     smallest_part: int | None = None,
-    largest_logits: int | None = LARGEST_LOGITS,
+    largest_logits: int | None = None,
     dynamic: bool | None = None,
 ) -> TorchReport:
     """What `compile` makes of a model for these inputs: its parts, their kernels, what is left.

@@ -17,6 +17,7 @@ from bench.child import Send, answer_parent
 from bench.systems import Gpu
 from bench.systems.pytorch import allow_tf32
 from bench.torch_models import registry
+from bench.torch_models.model import with_channels_last
 from bench.torch_models.systems import CUDA
 from bench.torch_models.training import Autocast, Training
 from bench.torch_models.tries import Dynamic, Try
@@ -47,6 +48,8 @@ def _serve(command: dict[str, Any], send: Send) -> None:
         torch.cuda.init()
         send({"event": "machine", "machine": environment.machine()})
     model = registry.find(command["model"])
+    if command["channels_last"]:
+        model = with_channels_last(model)
     way = WAYS[command["kind"]](model, command["dtype"], command["device"], command["small"], send)
     timed = command["device"] == CUDA and command["timed"] and not command["first_only"]
     way.run(command["systems"], _meter if timed else None, gpu.held if timed else _free)

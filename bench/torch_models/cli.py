@@ -34,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--device", choices=DEVICES, default=CUDA)
     made.add_argument("--small", action="store_true", help="small sizes of the same models")
     made.add_argument("--tf32", action="store_true", help="let float32 be rounded to TF32")
+    made.add_argument(
+        "--channels-last", action="store_true", help="convolutions' weights lie channels last"
+    )
     made.add_argument("--untimed", action="store_true", help="call and compare, without times")
     made.add_argument("--jobs", type=int, default=1, help="models that compile at once")
     made.add_argument(
@@ -71,6 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         small=options.small,
         timed=not options.untimed,
         tf32=options.tf32,
+        channels_last=options.channels_last,
         output=options.output,
         jobs=options.jobs,
         time_limit_s=options.time_limit,

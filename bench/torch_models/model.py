@@ -6,7 +6,7 @@ In: sizes. Out: modules with random weights and inputs that fit them. Knows no c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -51,6 +51,15 @@ class Model:
     def size(self, small: bool) -> Size:
         """The size asked for."""
         return self.small if small else self.real
+
+
+def with_channels_last(model: Model) -> Model:
+    """The same, whose convolutions' weights lie with channels last."""
+
+    def laid(make: Callable[[Size], nn.Module]) -> Callable[[Size], nn.Module]:
+        return lambda size: make(size).to(memory_format=torch.channels_last)
+
+    return replace(model, make=laid(model.make), trained=model.trained and laid(model.trained))
 
 
 def tokens(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 
-from bench.torch_models import graphs, language, plain, vision
+from bench.torch_models import diffusion, graphs, language, plain, vision
 from bench.torch_models.model import Model
 from bench.torch_models.row import AUTOCAST, DYNAMIC, INFERENCE, TRAINING
 
 
 def all_models() -> list[Model]:
     """All of them, in the order of the table."""
-    return [*language.models(), *vision.models(), *plain.models(), *graphs.models()]
+    of_packages = language.models(), vision.models(), diffusion.models()
+    return [model for each in (*of_packages, plain.models(), graphs.models()) for model in each]
 
 
 def find(name: str) -> Model:

@@ -32,6 +32,7 @@ class Settings:
     output: Path
     timed: bool = True  # where there is a GPU
     tf32: bool = False  # what float32 may be rounded to
+    channels_last: bool = False  # how weights of convolutions lie
     jobs: int = 1
     time_limit_s: float = 300.0
     seconds: float | None = None
@@ -186,6 +187,7 @@ class Run:
             "small": self._settings.small,
             "timed": self._settings.timed,
             "tf32": self._settings.tf32,
+            "channels_last": self._settings.channels_last,
             "first_only": again,
             "lock": os.path.join(self._folder, "gpu") if self._settings.jobs > 1 else None,
         }

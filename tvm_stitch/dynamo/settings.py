@@ -12,7 +12,6 @@ from tvm_stitch.options import Options
 CUDA = "cuda"
 EXECUTOR = "cpu-executor"
 LLVM = "llvm"
-LARGEST_LOGITS = 1 << 30
 DEVICES = {CUDA: "cuda", EXECUTOR: "cpu", LLVM: "cpu"}
 """Where our parts run, with the kind of PyTorch device whose tensors they take."""
 
@@ -41,7 +40,7 @@ class Settings:
     stitching: Options = field(default_factory=Options)
     database: Any = None
     cuda_graphs: bool = False
-    largest_logits: int | None = LARGEST_LOGITS
+    largest_logits: int | None = None
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
