@@ -63,6 +63,26 @@ def test_a_short_axis_is_read_where_it_lies(columns):
     check(case)
 
 
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("taps", [9, 25, 10, 12])
+@pytest.mark.parametrize("channels", [8, 24, 40, 256, 300])
+def test_short_lines_that_follow_each_other_are_one_run(dtype, taps, channels):
+    """Weights of convolutions, whose taps lie innermost, with channels last."""
+    case = transposed((3, channels, taps), (0, 2, 1), dtype)
+    tiling = find_tiling(program_of(case.module))
+    assert tile_of(case) and tiling.across == taps
+    item = np.dtype(dtype if dtype != "bfloat16" else "float16").itemsize
+    widest = next(n for n in (16 // item, 8 // item, 4 // item) if channels * taps % n == 0)
+    assert tiling.runs == ((widest if taps % widest else 0),)
+    check(case)
+
+
+def test_a_run_is_loaded_by_vectors():
+    source = cuda_of(the_kernel(transposed((16, 64, 9), (0, 2, 1), "float16").module))
+    assert "*(uint4*)(p0_ptr" in source
+
+
 def test_a_batch_of_symbolic_size():
     case = transposed(((IMAGES, 3), 40, 24), (0, 2, 1), "float16")
     assert tile_of(case)

@@ -5,6 +5,9 @@ In: a Tiling beside what any part gets. Writes TIR into a Writer. Decides nothin
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+
 import tvm
 from tvm import tirx
 from tvm.script import tirx as T
@@ -18,10 +21,13 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
     OUTER,
     Tiling,
     neighbours,
-    pitch_of,
+    place_in_run,
     place_in_tile,
+    run_margin,
+    run_of,
     shuffled,
     tile_rows,
+    tile_size,
 )
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -125,39 +131,33 @@ class TilePart(Part):
         """Loads of one tile into registers, and the room where they will go."""
         address, writer = self.position.tiling.addresses[number], self.writer
         dtype, name = dtype_of(address.buffer), address.buffer.name
-        size = self.mapping.tile * pitch_of(address.buffer, self.mapping)
+        size = tile_size(self.position.tiling, number, self.mapping)
         tile = writer.allocate(f"{name}_tile", size, dtype, "shared")
-        vector = self._vector(number)
-        registers = writer.allocate(f"{name}_lines", self._iterations(vector) * vector, dtype)
-        with writer.unrolled(self._iterations(vector), "iteration") as iteration:
-            across, inner = self._from(vector, iteration)
-            place = self.position.place(across, inner)
-            index = substitute(self.position.tiling.indices[number], place)
-            with (
-                writer.when(self._exists(vector, iteration, place)),
-                writer.vectorized(vector, "lane") as lane,
-            ):
-                value = self.views[address.buffer][index + lane]
-                writer.store(registers, iteration * vector + lane, value)
-
+        loads = self._loads(number)
+        vector = loads.vector
+        registers = writer.allocate(f"{name}_lines", loads.iterations * vector, dtype)
+        with (
+            writer.unrolled(loads.iterations, "iteration") as iteration,
+            writer.when(loads.exists(iteration)),
+            writer.vectorized(vector, "lane") as lane,
+        ):
+            value = self.views[address.buffer][loads.index(iteration) + lane]
+            writer.store(registers, iteration * vector + lane, value)
         return registers, tile
 
     def _spread(self, number: int, registers: Var, tile: Var) -> None:
         """From registers to the tile."""
-        vector, writer = self._vector(number), self.writer
-        buffer = self.position.tiling.addresses[number].buffer
-        width = min(vector, shuffled(buffer, self.mapping) or 1)
-        with writer.unrolled(self._iterations(vector), "iteration") as iteration:
-            across, inner = self._from(vector, iteration)
-            exists = self._exists(vector, iteration, self.position.place(across, inner))
-            with (
-                writer.when(exists),
-                writer.unrolled(vector // width, "part") as part,
-                writer.vectorized(width, "lane") as lane,
-            ):
-                first = part * width
-                place = place_in_tile(buffer, self.mapping, inner, across + first)
-                writer.store(tile, place + lane, registers[iteration * vector + first + lane])
+        loads, writer = self._loads(number), self.writer
+        vector, width = loads.vector, loads.width
+        with (
+            writer.unrolled(loads.iterations, "iteration") as iteration,
+            writer.when(loads.exists(iteration)),
+            writer.unrolled(vector // width, "part") as part,
+            writer.vectorized(width, "lane") as lane,
+        ):
+            first = part * width
+            place = loads.place(iteration, first)
+            writer.store(tile, place + lane, registers[iteration * vector + first + lane])
 
     def _collect(self, number: int, tile: Var) -> None:
         """From the tile to registers, across it: as many neighbours at once as a bank has."""
@@ -174,7 +174,7 @@ class TilePart(Part):
                 writer.unrolled(vector, "lane") as lane,
                 writer.vectorized(lines, "line") as line,
             ):
-                place = place_in_tile(buffer, self.mapping, inner + lane, across)
+                place = place_in_tile(position.tiling, number, self.mapping, inner + lane, across)
                 writer.store(
                     registers, (iteration * vector + lane) * lines + line, tile[place + line]
                 )
@@ -185,23 +185,110 @@ class TilePart(Part):
 
         self.vectors[address.key] = (registers, element)
 
-    def _vector(self, number: int) -> int:
-        """Elements of an access to the memory of one tile."""
-        return min(self.position.tiling.vectors[number], tile_rows(self.mapping))
+    def _loads(self, number: int) -> _Loads:
+        """How a tile comes from memory."""
+        is_run = run_of(self.position.tiling, number, self.mapping)
+        return (_OfRun if is_run else _OfLines)(self.position, number)
 
-    def _iterations(self, vector: int) -> int:
-        return -(-self.mapping.reach // (self.mapping.threads * vector))
 
-    def _from(self, vector: int, iteration: Expr) -> tuple[Expr, Expr]:
-        """The element of the tile at which a thread's load begins, across and inner."""
-        number = iteration * self.mapping.threads + self.position.thread
-        inner, across = divided(number, tile_rows(self.mapping) // vector)
-        return across * vector, inner
+class _Loads(ABC):
+    """Accesses to the memory of one tile: each thread has one in every iteration."""
 
-    def _exists(self, vector: int, iteration: Expr, place: dict[Var, Expr]) -> Expr | None:
+    vector: int  # elements of an access
+    width: int  # of these, that are put into the tile together
+    elements: int  # of memory, in whole tiles
+
+    def __init__(self, position: TilePosition, number: int) -> None:
+        self.position, self.tiling, self.mapping = position, position.tiling, position.mapping
+        self.number = number
+        self.buffer = self.tiling.addresses[number].buffer
+
+    @property
+    def iterations(self) -> int:
+        """How many accesses a thread has."""
+        return -(-self.elements // (self.mapping.threads * self.vector))
+
+    @abstractmethod
+    def index(self, iteration: Expr) -> Expr:
+        """Where memory has the first element of an access."""
+
+    @abstractmethod
+    def place(self, iteration: Expr, first: Expr) -> Expr:
+        """Where the tile has an element of it, by its number."""
+
+    def exists(self, iteration: Expr) -> Expr | None:
         """Whether a thread has anything to load."""
-        inside, mapping = self.position.inside_of(place), self.mapping
-        if mapping.reach % (mapping.threads * vector) == 0:
+        number, inside = self._of_thread(iteration), self._inside(iteration)
+        if self.elements % (self.mapping.threads * self.vector) == 0:
             return inside
-        number = iteration * mapping.threads + self.position.thread
-        return all_of(inside, number < mapping.reach // vector)
+        return all_of(inside, number < self.elements // self.vector)
+
+    @abstractmethod
+    def _inside(self, iteration: Expr) -> Expr | None:
+        """Whether an access is not beyond the tensor."""
+
+    def _of_thread(self, iteration: Expr) -> Expr:
+        return iteration * self.mapping.threads + self.position.thread
+
+    def _at(self, across: Expr, inner: Expr) -> Expr:
+        place = self.position.place(across, inner)
+        return substitute(self.tiling.indices[self.number], place)
+
+
+class _OfLines(_Loads):
+    """Pieces of the lines along `across`."""
+
+    def __init__(self, position: TilePosition, number: int) -> None:
+        super().__init__(position, number)
+        self.vector = min(self.tiling.vectors[number], tile_rows(self.mapping))
+        self.width = min(self.vector, shuffled(self.buffer, self.mapping) or 1)
+        self.elements = self.mapping.reach
+
+    def index(self, iteration: Expr) -> Expr:
+        """See the base class."""
+        return self._at(*self._from(iteration))
+
+    def place(self, iteration: Expr, first: Expr) -> Expr:
+        """See the base class."""
+        across, inner = self._from(iteration)
+        return place_in_tile(self.tiling, self.number, self.mapping, inner, across + first)
+
+    def _inside(self, iteration: Expr) -> Expr | None:
+        return self.position.inside_of(self.position.place(*self._from(iteration)))
+
+    def _from(self, iteration: Expr) -> tuple[Expr, Expr]:
+        """The element of the tile at which a thread's load begins, across and inner."""
+        number = self._of_thread(iteration)
+        inner, across = divided(number, tile_rows(self.mapping) // self.vector)
+        return across * self.vector, inner
+
+
+class _OfRun(_Loads):
+    """Pieces of one run of memory, in which short lines follow each other."""
+
+    def __init__(self, position: TilePosition, number: int) -> None:
+        super().__init__(position, number)
+        self.vector = run_of(self.tiling, number, self.mapping)
+        taken = self.tiling.across * self.mapping.vector
+        margin = run_margin(self.tiling, number, self.mapping)
+        self.width = math.gcd(self.vector, taken, margin)
+        self.elements = self.mapping.tile * self.tiling.across
+
+    def index(self, iteration: Expr) -> Expr:
+        """See the base class."""
+        return self._at(int64(0), int64(0)) + self._from(iteration)
+
+    def place(self, iteration: Expr, first: Expr) -> Expr:
+        """See the base class."""
+        element = self._from(iteration) + first
+        return place_in_run(self.tiling, self.number, self.mapping, element)
+
+    def _inside(self, iteration: Expr) -> Expr | None:
+        if self.tiling.inner % self.mapping.tile == 0:
+            return None
+        begin = self.position.place(int64(0), int64(0))[INNER] * self.tiling.across
+        return begin + self._from(iteration) < self.tiling.inner * self.tiling.across
+
+    def _from(self, iteration: Expr) -> Expr:
+        """The element of the run at which a thread's load begins."""
+        return self._of_thread(iteration) * self.vector

@@ -56,7 +56,8 @@ class Tiling:
     """Columns as (outer, across, middle, inner): neighbours in `inner` are written side by side.
 
     What the addresses read lies side by side in `across`; `vectors` has the elements that one
-    access may take there.
+    access may take there. Where that axis is short, as the taps of a convolution's weights, and its
+    lines follow each other in memory, `runs` has what an access may take of all of them; else 0.
     """
 
     across: int
@@ -65,6 +66,7 @@ class Tiling:
     addresses: tuple[Address, ...]
     indices: tuple[Expr, ...]  # of the addresses, in OUTER, ACROSS, MIDDLE and INNER
     vectors: tuple[int, ...]
+    runs: tuple[int, ...] = ()
 
     def column(self, outer: Expr, across: Expr, middle: Expr, inner: Expr) -> Expr:
         """The column of an element."""
@@ -97,8 +99,37 @@ def tile_bytes(program: Program, mapping: Mapping) -> int:
     if tiling is None:
         return 0
     return sum(
-        mapping.tile * pitch_of(address.buffer, mapping) * element_bytes(address.buffer)
-        for address in tiling.addresses
+        tile_size(tiling, number, mapping) * element_bytes(address.buffer)
+        for number, address in enumerate(tiling.addresses)
+    )
+
+
+def tile_size(tiling: Tiling, number: int, mapping: Mapping) -> int:
+    """Elements that one address's tile has room for."""
+    if run_of(tiling, number, mapping):
+        groups = mapping.tile // mapping.vector
+        return mapping.tile * tiling.across + groups * run_margin(tiling, number, mapping)
+    return mapping.tile * pitch_of(tiling.addresses[number].buffer, mapping)
+
+
+def run_of(tiling: Tiling, number: int, mapping: Mapping) -> int:
+    """Elements of an access to a tile that is one run of memory; 0: it is lines of it."""
+    run = tiling.runs[number]
+    is_whole = tile_rows(mapping) >= tiling.across
+    return run if run and is_whole and mapping.tile * tiling.across % run == 0 else 0
+
+
+def run_margin(tiling: Tiling, number: int, mapping: Mapping) -> int:
+    """Elements behind the lines that a thread reads a vector of, whose banks are then others."""
+    item = element_bytes(tiling.addresses[number].buffer)
+    taken = tiling.across * mapping.vector
+    even = [taken * item % BANK_BYTES, 1 - taken * item // BANK_BYTES % 2]
+    if item > BANK_BYTES or not any(even):
+        return 0
+    return next(
+        more
+        for more in range(1, BANKS_BYTES)
+        if (taken + more) * item % BANK_BYTES == 0 and (taken + more) * item // BANK_BYTES % 2
     )
 
 
@@ -132,8 +163,17 @@ def neighbours(tiling: Tiling, mapping: Mapping) -> int:
     return 1 if any(count % 2 for count in counts) else 2
 
 
-def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> Expr:
-    """Where a tile has an element."""
+def place_in_run(tiling: Tiling, number: int, mapping: Mapping, element: Expr) -> Expr:
+    """Where a tile that is one run of memory has an element of it."""
+    taken = tiling.across * mapping.vector
+    return element + tirx.floordiv(element, taken) * run_margin(tiling, number, mapping)
+
+
+def place_in_tile(tiling: Tiling, number: int, mapping: Mapping, inner: Expr, across: Expr) -> Expr:
+    """Where an address's tile has an element."""
+    if run_of(tiling, number, mapping):
+        return place_in_run(tiling, number, mapping, inner * tiling.across + across)
+    buffer = tiling.addresses[number].buffer
     piece = shuffled(buffer, mapping)
     if piece:
         readers = min(WARP, mapping.tile // mapping.vector)
@@ -206,19 +246,21 @@ def _tiling(
     for var, extent in extents.items():
         analyzer.bind(var, tvm.ir.Range(int64(0), as_int64(extent)))
     column = tiling.column(OUTER, ACROSS, MIDDLE, INNER)
-    served: list[tuple[Address, Expr, int]] = []
+    served: list[tuple[Address, Expr, int, int]] = []
     for address in addresses:
         at = substitute(address.index, {COLUMN: column})
         if not may_follow(at, ACROSS, (1, across - 1), (OUTER, MIDDLE, INNER, ROW)):
             continue
         index = analyzer.simplify(at)
         if _side_by_side(analyzer, index, across) and _scattered_along(analyzer, index, inner):
-            served.append((address, index, _vector(address, index, analyzer, across)))
+            vector = _vector(address, index, analyzer, across)
+            run = _run(address, index, analyzer, tiling)
+            served.append((address, index, vector, run if run > vector else 0))
     if not served:
         return None
     kept = served[:MOST_TILES]
-    own, indices, vectors = (tuple(each) for each in zip(*kept, strict=True))
-    return Tiling(across, middle, inner, own, indices, vectors)
+    own, indices, vectors, runs = (tuple(each) for each in zip(*kept, strict=True))
+    return Tiling(across, middle, inner, own, indices, vectors, runs)
 
 
 def _side_by_side(analyzer: tvm.sym.Analyzer, index: Expr, across: int) -> bool:
@@ -236,9 +278,21 @@ def _scattered_along(analyzer: tvm.sym.Analyzer, index: Expr, inner: int) -> boo
 
 def _vector(address: Address, index: Expr, analyzer: tvm.sym.Analyzer, across: int) -> int:
     """Elements that one access may take along `across`."""
+    return _widest(address, substitute(index, {ACROSS: int64(0)}), analyzer, across)
+
+
+def _run(address: Address, index: Expr, analyzer: tvm.sym.Analyzer, tiling: Tiling) -> int:
+    """The same where lines along `across` follow each other along `inner`; 0: they do not."""
+    first = substitute(index, {ACROSS: int64(0), INNER: int64(0)})
+    if not analyzer.can_prove_equal(index - first, INNER * tiling.across + ACROSS):
+        return 0
+    return _widest(address, first, analyzer, tiling.across * tiling.inner)
+
+
+def _widest(address: Address, start: Expr, analyzer: tvm.sym.Analyzer, extent: int) -> int:
+    """Elements that one access may take of so many, which begin there."""
     vector = ACCESS_BYTES // element_bytes(address.buffer)
-    start = substitute(index, {ACROSS: int64(0)})
     modular = analyzer.modular_set(analyzer.simplify(start))
-    while vector > 1 and (across % vector or modular.coeff % vector or modular.base % vector):
+    while vector > 1 and (extent % vector or modular.coeff % vector or modular.base % vector):
         vector //= 2
     return vector
