@@ -151,6 +151,16 @@ def test_rows_that_need_not_wait_are_read_once():
     assert (found.cluster, found.residence, found.online) == (1, "nowhere", True)
 
 
+@pytest.mark.parametrize("columns", [50_264, 50_257])
+def test_long_rows_of_which_nothing_waits_are_gone_along(columns):
+    """Not in pairs of blocks that fill a multiprocessor, with few registers for each thread."""
+    x, y = (tensor(2048, columns, dtype="bfloat16", name=name) for name in "xy")
+    total = topi.sum(topi.cast(y, "float32"), axis=1, keepdims=True)
+    scaled = topi.multiply(topi.exp(topi.cast(x, "float32")), total)
+    found = mapping(x, y, topi.cast(scaled, "bfloat16"))
+    assert (found.cluster, found.residence, found.min_blocks_per_sm) == (1, "nowhere", 0)
+
+
 @pytest.mark.parametrize("rows, columns, device", [(1000, 60_000, SMALL), (1000, 4_000_000, BIG)])
 def test_rows_that_nothing_has_room_for_are_read_again(rows, columns, device):
     found = mapping(*softmax(rows, columns), device=device)
