@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.rewrites import aligned_products  # noqa: E402
-from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products  # noqa: E402
+from tvm_stitch.dynamo.rewrites.aligned import products as aligned_products  # noqa: E402
+from tvm_stitch.dynamo.rewrites.aligned.products import with_aligned_products  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.frontend.torch.decompositions import decompositions  # noqa: E402
 

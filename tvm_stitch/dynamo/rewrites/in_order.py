@@ -17,7 +17,8 @@ from torch import fx
 
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
-from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
+from tvm_stitch.dynamo.rewrites.aligned.logits import with_aligned_logits
+from tvm_stitch.dynamo.rewrites.aligned.products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
 from tvm_stitch.dynamo.rewrites.channels_last import (
     TRAINED,
@@ -95,6 +96,8 @@ class Divided:
 def rewrite_joint(joint: fx.GraphModule, support: Support, how: Division) -> list[str]:
     """A graph that does forward and backward, before it falls into the two; what to note of it."""
     notes = list[str]()
+    if how.takes_products:
+        with_aligned_logits(joint.graph, how.tf32)
     if how.logits is not None:
         notes = with_logits_in_chunks(joint.graph, how.logits, support.accepts)
     without_known_indices(joint.graph)

@@ -10,16 +10,18 @@ enough: the library asks for sizes as well. Must not know what becomes of the gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import fx
 
+from tvm_stitch.dynamo.rewrites.row_chunks.pieces import is_turned
 from tvm_stitch.frontend.torch.layout import is_laid
 
 _aten = torch.ops.aten
-_PRODUCTS = {_aten.mm.default: 0, _aten.addmm.default: 1}  # where the operands begin
+PRODUCTS = {_aten.mm.default: 0, _aten.addmm.default: 1}
+"""Where the operands begin."""
 # Of an H200, for the order of magnitude: bytes in a microsecond.
 _MOVED_IN_US = 3.5e6
 _LAUNCH_US = 2.0
@@ -28,7 +30,7 @@ _GAIN = 1.5
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """What is known of a dtype's products: as above, of an H200.
 
     lost: what unaligned rows take more, in times of the aligned product: `unaligned` of
@@ -47,24 +49,33 @@ class _Kind:
         """Elements in 16 bytes."""
         return 16 // self.bytes
 
-    def copy_us(self, elements: int) -> float:
-        """A copy by a kernel of its own."""
-        return 2 * self.bytes * elements / _MOVED_IN_US + _LAUNCH_US
+    def pays(self, multiplied: int, copied: Sequence[int]) -> bool:
+        """Whether so many multiplications win what copies of so many elements take, if there are.
+
+        The copies are by kernels of their own.
+        """
+        each = (2 * self.bytes * elements / _MOVED_IN_US + _LAUNCH_US for elements in copied)
+        lost = self.lost * multiplied / self.multiplied_in_us
+        return bool(copied) and lost >= _GAIN * sum(each)
 
 
-_HALF = _Kind(2, 3.2e8, 2.7)
-_ROUNDED = _Kind(4, 1.05e8, 1.0, pads_results=True)
+_HALF = Kind(2, 3.2e8, 2.7)
+_ROUNDED = Kind(4, 1.05e8, 1.0, pads_results=True)
+
+
+def kinds_of(tf32: bool) -> Mapping[torch.dtype, Kind]:
+    """The dtypes that tensor cores multiply; float32 where it may be rounded."""
+    kinds = {torch.float16: _HALF, torch.bfloat16: _HALF}
+    return kinds | ({torch.float32: _ROUNDED} if tf32 else {})
 
 
 def with_aligned_products(graph: fx.Graph, tf32: bool = False) -> None:
     """Pad operands of large products where it pays; those of float32 where they may be rounded."""
-    padded = _Padded(graph)
-    kinds = {torch.float16: _HALF, torch.bfloat16: _HALF}
-    kinds |= {torch.float32: _ROUNDED} if tf32 else {}
+    padded, kinds = Padded(graph), kinds_of(tf32)
     for product in list(graph.nodes):
-        first = _PRODUCTS.get(product.target)
+        first = PRODUCTS.get(product.target)
         found = None if first is None else _extents(kinds, *product.args[first : first + 2])
-        if first is not None and found is not None and _pays(found):
+        if first is not None and found is not None and found.pays:
             _replace(padded, product, first, found)
 
 
@@ -72,7 +83,7 @@ def with_aligned_products(graph: fx.Graph, tf32: bool = False) -> None:
 class _Extents:
     """Of a product: what it is of, and by how much rows and depth are to grow."""
 
-    kind: _Kind
+    kind: Kind
     rows: int
     depth: int
     columns: int
@@ -88,8 +99,13 @@ class _Extents:
         found += [right] if self.more_columns or self.more_depth else []
         return found + ([self.rows * self.columns] if self.more_columns else [])
 
+    @property
+    def pays(self) -> bool:
+        """Whether it is worth its copies."""
+        return self.kind.pays(self.rows * self.depth * self.columns, self.copied)
 
-def _extents(kinds: Mapping[torch.dtype, _Kind], left: fx.Node, right: fx.Node) -> _Extents | None:
+
+def _extents(kinds: Mapping[torch.dtype, Kind], left: fx.Node, right: fx.Node) -> _Extents | None:
     """What to do about a product; None where its sizes change, or its operands have gaps.
 
     Halves' results whose rows would be odd are written by our own kernels, or unaligned whatever is
@@ -120,13 +136,7 @@ def _extents(kinds: Mapping[torch.dtype, _Kind], left: fx.Node, right: fx.Node) 
     )
 
 
-def _pays(of: _Extents) -> bool:
-    copies = sum(map(of.kind.copy_us, of.copied))
-    lost = of.kind.lost * of.rows * of.depth * of.columns / of.kind.multiplied_in_us
-    return bool(of.copied) and lost >= _GAIN * copies
-
-
-def _replace(padded: _Padded, product: fx.Node, first: int, of: _Extents) -> None:
+def _replace(padded: Padded, product: fx.Node, first: int, of: _Extents) -> None:
     """The product of wider operands, and of its result what there was before."""
     graph, arguments = padded.graph, list(product.args)
     left, right = arguments[first : first + 2]
@@ -163,19 +173,21 @@ def _has_rows(added: fx.Node) -> bool:
 
 
 @dataclass
-class _Padded:
+class Padded:
     """Copies of matrices, each made once, in front of the first product that reads it."""
 
     graph: fx.Graph
-    known: dict[tuple[fx.Node, int, int], fx.Node] = field(default_factory=dict)
+    known: dict[tuple[fx.Node, int, int, float], fx.Node] = field(default_factory=dict)
 
     def matrix(self, given: fx.Node, more_rows: int, more_columns: int) -> fx.Node:
         """A matrix with zeros below and to the right, laid out in memory as it is."""
         if not (more_rows or more_columns):
             return given
+        while is_turned(given) and is_turned(given.args[0]):
+            given = given.args[0].args[0]
         if is_laid(given.meta["val"], (0, 1)):
-            return self._copy(given, more_rows, more_columns)
-        return self._turned(self._copy(self._turned(given), more_columns, more_rows))
+            return self.copy(given, more_rows, more_columns)
+        return self._turned(self.copy(self._turned(given), more_columns, more_rows))
 
     def added(self, given: fx.Node, more_rows: int, more_columns: int) -> fx.Node:
         """What is added to a product: of one column it has enough, a bias may be a vector."""
@@ -184,21 +196,24 @@ class _Padded:
             more_columns = 0
         if len(shape) == 2:
             return self.matrix(given, more_rows, more_columns)
-        return self._copy(given, 0, more_columns) if more_columns else given
+        return self.copy(given, 0, more_columns) if more_columns else given
 
     def _turned(self, given: fx.Node) -> fx.Node:
-        if given.target is _aten.permute.default and list(given.args[1]) == [1, 0]:
+        if is_turned(given):
             return given.args[0]
         turned = self.graph.call_function(_aten.permute.default, (given, [1, 0]))
         turned.meta = {**given.meta, "val": given.meta["val"].t()}
         return turned
 
-    def _copy(self, given: fx.Node, more_rows: int, more_columns: int) -> fx.Node:
-        key = given, more_rows, more_columns
+    def copy(
+        self, given: fx.Node, more_rows: int, more_columns: int, number: float = 0.0
+    ) -> fx.Node:
+        """A vector or a matrix with a number behind and below."""
+        key = given, more_rows, more_columns, number
         if key not in self.known:
             *rows, columns = given.meta["val"].shape
             margins = [0, more_columns, 0, more_rows] if rows else [0, more_columns]
-            copy = self.graph.call_function(_aten.constant_pad_nd.default, (given, margins, 0.0))
+            copy = self.graph.call_function(_aten.constant_pad_nd.default, (given, margins, number))
             shape = [*(size + more_rows for size in rows), columns + more_columns]
             value = given.meta["val"].new_empty(shape)
             copy.meta = {**given.meta, "val": value}
