@@ -53,10 +53,10 @@ IN_PIECES = 8.0
 # takes 42.2 us on an H200 by tiles of 128 x 256, with a bias 34.9; 3152 x 768 x 3072 42.1 by tiles
 # of 144 x 128, without 33.8; 8192 x 64 x 4096 35.3, and its bytes alone 24.
 NOT_HIDDEN = 0.6
-# The share of the multiprocessors that clusters of so many blocks fill at once, one block on each:
-# of an H200's 132, 128, 120 and 96. Clusters of 4 on 128 take as long as two waves, 17.6 us for
-# 13.8; so do clusters of 8, of which nothing between was measured.
-BEGINNING = {2: 0.97, 4: 0.91, 8: 0.73}
+# The share of the multiprocessors that clusters of so many blocks fill at once, one block on each.
+# By cuOccupancyMaxActiveClusters an H200, with 132 of them, has room for 66, 30 and 15 clusters;
+# more of them take as long as two waves, 128 blocks in clusters of 4 17.6 us for 13.8.
+BEGINNING = {2: 1.0, 4: 0.91, 8: 0.91}
 LANES, SPECIAL_LANES = 128, 16  # of a multiprocessor: operations and functions in a cycle
 
 
