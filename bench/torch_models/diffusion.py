@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.torch_models.model import Inputs, Model, Size
+from bench.torch_models.model import Inputs, Model, Size, noise
 
 WORDS, WIDTH = 77, 768  # of a prompt, as CLIP encodes it
 _Settings = dict[str, Any]
@@ -50,10 +50,6 @@ def _made(kind: str, size: Size, small: _Settings, real: _Settings) -> nn.Module
     return model
 
 
-def _noise(*shape: int, seed: int = 1) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
 def _blocks(down: str, up: str) -> _Settings:
     """Stages of a denoiser, by the first letters of their kinds: cross, attention or neither."""
     kinds = {"c": "CrossAttn", "a": "Attn", "-": ""}
@@ -63,9 +59,9 @@ def _blocks(down: str, up: str) -> _Settings:
     }
 
 
-def _latents(size: Size) -> _Settings:
-    wide = {"timestep": torch.tensor(17)}
-    return {"sample": _noise(size.batch, 4, size.length, size.length), **wide}
+def _sample(size: Size, channels: int) -> Inputs:
+    sample = noise("sample", size.batch, channels, size.length, size.length)
+    return {**sample, "timestep": torch.tensor(17)}
 
 
 def _stable_diffusion(size: Size) -> nn.Module:
@@ -77,12 +73,12 @@ def _stable_diffusion(size: Size) -> nn.Module:
     return _Sample(_made("UNet2DConditionModel", size, small, real))
 
 
-def _prompt(size: Size, width: int) -> torch.Tensor:
-    return _noise(size.batch, 7 if size.small else WORDS, 64 if size.small else width, seed=2)
+def _prompt(size: Size, words: int, width: int) -> Inputs:
+    return noise("encoder_hidden_states", size.batch, words, width, seed=2)
 
 
 def _of_stable_diffusion(size: Size) -> Inputs:
-    return {**_latents(size), "encoder_hidden_states": _prompt(size, WIDTH)}
+    return {**_sample(size, 4), **_prompt(size, *((7, 64) if size.small else (WORDS, WIDTH)))}
 
 
 def _sdxl(size: Size) -> nn.Module:
@@ -104,9 +100,9 @@ def _sdxl(size: Size) -> nn.Module:
 
 def _of_sdxl(size: Size) -> Inputs:
     return {
-        **_latents(size),
-        "encoder_hidden_states": _prompt(size, 2048),
-        "text_embeds": _noise(size.batch, 64 if size.small else 1280),
+        **_sample(size, 4),
+        **_prompt(size, *((7, 64) if size.small else (WORDS, 2048))),
+        **noise("text_embeds", size.batch, 64 if size.small else 1280),
         "time_ids": torch.tensor([[1024.0, 1024, 0, 0, 1024, 1024]] * size.batch),
     }
 
@@ -124,11 +120,11 @@ def _autoencoder(size: Size, way: str) -> nn.Module:
 
 
 def _decoded(size: Size) -> Inputs:
-    return {"z": _noise(size.batch, 4, size.length, size.length)}
+    return noise("z", size.batch, 4, size.length, size.length)
 
 
 def _encoded(size: Size) -> Inputs:
-    return {"x": _noise(size.batch, 3, size.length, size.length)}
+    return noise("x", size.batch, 3, size.length, size.length)
 
 
 def _dit(size: Size) -> nn.Module:
@@ -140,7 +136,7 @@ def _dit(size: Size) -> nn.Module:
 
 def _of_dit(size: Size) -> Inputs:
     return {
-        "hidden_states": _noise(size.batch, 4, size.length, size.length),
+        **noise("hidden_states", size.batch, 4, size.length, size.length),
         "timestep": torch.full((size.batch,), 17),
         "class_labels": torch.arange(size.batch),
     }
@@ -162,10 +158,10 @@ def _sd3(size: Size) -> nn.Module:
 def _of_sd3(size: Size) -> Inputs:
     words, width, pooled = (9, 64, 64) if size.small else (2 * WORDS, 4096, 2048)
     return {
-        "hidden_states": _noise(size.batch, 16, size.length, size.length),
+        **noise("hidden_states", size.batch, 16, size.length, size.length),
         "timestep": torch.full((size.batch,), 17.0),
-        "encoder_hidden_states": _noise(size.batch, words, width, seed=2),
-        "pooled_projections": _noise(size.batch, pooled, seed=3),
+        **_prompt(size, words, width),
+        **noise("pooled_projections", size.batch, pooled, seed=3),
     }
 
 
@@ -174,11 +170,6 @@ def _ddpm(size: Size) -> nn.Module:
     small = {**own, "block_out_channels": (32, 64), "layers_per_block": 1, **_blocks("-a", "a-")}
     real = {**own, "block_out_channels": (128, 256, 256, 512), **_blocks("--a-", "-a--")}
     return _Sample(_made("UNet2DModel", size, small, real))
-
-
-def _of_ddpm(size: Size) -> Inputs:
-    sample = _noise(size.batch, 3, size.length, size.length)
-    return {"sample": sample, "timestep": torch.tensor(17)}
 
 
 _Make = Callable[[Size], nn.Module]
@@ -194,7 +185,7 @@ def models() -> list[Model]:
         ("vae-encode", encoder, _encoded, (1, 512), 32),
         ("dit", _dit, _of_dit, (4, 32), 8),
         ("sd3", _sd3, _of_sd3, (2, 64), 8),
-        ("ddpm", _ddpm, _of_ddpm, (8, 64), 16),
+        ("ddpm", _ddpm, partial(_sample, channels=3), (8, 64), 16),
     ]
     return [
         Model(name, make, inputs, Size(*real), Size(1, small, True), "diffusers")

@@ -70,9 +70,9 @@ def tokens(
     return {name: torch.randint(0, vocabulary, (batch, length), generator=generator)}
 
 
-def noise(name: str, *shape: int) -> Inputs:
+def noise(name: str, *shape: int, seed: int = 1) -> Inputs:
     """A tensor of normally distributed numbers."""
-    return {name: torch.randn(shape, generator=torch.Generator().manual_seed(1))}
+    return {name: torch.randn(shape, generator=torch.Generator().manual_seed(seed))}
 
 
 def padding(batch: int, length: int) -> Inputs:

@@ -11,8 +11,8 @@ from bench.torch_models.row import AUTOCAST, DYNAMIC, INFERENCE, TRAINING
 
 def all_models() -> list[Model]:
     """All of them, in the order of the table."""
-    of_packages = language.models(), vision.models(), diffusion.models()
-    return [model for each in (*of_packages, plain.models(), graphs.models()) for model in each]
+    of_packages = [*language.models(), *vision.models(), *diffusion.models()]
+    return [*of_packages, *plain.models(), *graphs.models()]
 
 
 def find(name: str) -> Model:

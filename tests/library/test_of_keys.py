@@ -6,21 +6,17 @@ from itertools import product
 
 import pytest
 
-from tvm_stitch.library.attention import NO_MASK, Attention, Bias, Place, decoded
+from tvm_stitch.library.attention import NO_MASK, Attention, Bias, Place, decoded, size_at
 from tvm_stitch.library.of_keys import KEYS, OfKeys, quotient
 
 SIZES = (0, 1, 6, 64, KEYS, KEYS + 1, 64 * KEYS, KEYS * (KEYS + 3), 6 * KEYS + 12, OfKeys((-1, 1)))
 
 
-def at(size, keys):
-    return size.at(keys) if isinstance(size, OfKeys) else size
-
-
 @pytest.mark.parametrize("keys", (1, 7, 1000))
 def test_sums_and_products(keys):
     for one, other in product(SIZES, repeat=2):
-        assert at(one + other, keys) == at(one, keys) + at(other, keys)
-        assert at(one * other, keys) == at(one, keys) * at(other, keys)
+        assert size_at(one + other, keys) == size_at(one, keys) + size_at(other, keys)
+        assert size_at(one * other, keys) == size_at(one, keys) * size_at(other, keys)
 
 
 def test_equal_sizes_are_equal_data():
@@ -46,7 +42,7 @@ def test_equal_sizes_are_equal_data():
 def test_quotients_hold_for_any_number_of_keys(size, of, times):
     assert quotient(size, of) == times
     if times is not None:
-        assert all(at(times, n) * at(of, n) == at(size, n) for n in (1, 5, 999))
+        assert all(size_at(times, n) * size_at(of, n) == size_at(size, n) for n in (1, 5, 999))
 
 
 def test_attention_of_counted_keys_is_kept_as_text():

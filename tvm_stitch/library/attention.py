@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from tvm_stitch.library.of_keys import OfKeys
 
@@ -37,8 +37,19 @@ Size: TypeAlias = int | Any
 """A number; where keys are counted at run time only an OfKeys, in kernels an expression."""
 
 
+_Own = TypeVar("_Own", bound="_Sizes")
+
+
+class _Sizes:
+    """Sizes, some of which may follow from a number of keys that is counted at run time only."""
+
+    def at(self: _Own, keys: Size) -> _Own:
+        """The same of so many keys."""
+        return type(self)(*(size_at(each, keys) for each in vars(self).values()))
+
+
 @dataclass(frozen=True)
-class Place:
+class Place(_Sizes):
     """Where the heads of a tensor lie in memory, in elements: a head's rows are contiguous."""
 
     start: Size
@@ -46,13 +57,9 @@ class Place:
     head: Size
     row: Size
 
-    def at(self, keys: Size) -> Place:
-        """The same of so many keys."""
-        return Place(*(size_at(each, keys) for each in vars(self).values()))
-
 
 @dataclass(frozen=True)
-class Bias:
+class Bias(_Sizes):
     """Where what is added to the scores lies; 0 along what it is the same for."""
 
     start: Size
@@ -60,10 +67,6 @@ class Bias:
     head: Size
     query: Size
     key: Size
-
-    def at(self, keys: Size) -> Bias:
-        """The same of so many keys."""
-        return Bias(*(size_at(each, keys) for each in vars(self).values()))
 
 
 @dataclass(frozen=True)

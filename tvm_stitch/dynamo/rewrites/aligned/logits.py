@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tvm_stitch.dynamo.rewrites.aligned.products import PRODUCTS, Kind, Padded, kinds_of
 from tvm_stitch.dynamo.rewrites.row_chunks.pieces import VIEWS, call, is_pointwise, is_turned
-from tvm_stitch.frontend.torch.layout import is_laid
+from tvm_stitch.frontend.torch.layout import is_dense
 
 _aten = torch.ops.aten
 _FULL = _aten.full.default
@@ -62,13 +62,9 @@ def _has_odd_rows(product: fx.Node, kind: Kind) -> bool:
     sizes = [size for value in values[first:] for size in value.shape]
     if product.kwargs or not all(isinstance(size, int) and size > 1 for size in sizes):
         return False
-    is_dense = all(_is_dense(each) for each in product.args[first:])
+    are_dense = all(map(is_dense, values[first:]))
     has_bias = first == 0 or list(values[0].shape) == sizes[-1:]
-    return is_dense and has_bias and sizes[-1] % kind.aligned > 0
-
-
-def _is_dense(matrix: fx.Node) -> bool:
-    return any(is_laid(matrix.meta["val"], order) for order in ((0, 1), (1, 0)))
+    return are_dense and has_bias and sizes[-1] % kind.aligned > 0
 
 
 @dataclass(frozen=True)
@@ -200,7 +196,7 @@ def _is_product_of(node: fx.Node, left: Any) -> bool:
     """Whether a node is a product of one matrix and another, which is dense."""
     if node.target is not _aten.mm.default or node.args[0] is not left:
         return False
-    return node.args[1] is not left and _is_dense(node.args[1])  # type: ignore[arg-type]
+    return node.args[1] is not left and is_dense(node.args[1].meta["val"])  # type: ignore[union-attr]
 
 
 def _of_numbers(node: fx.Node, numbers: tuple[Any, ...]) -> float:
