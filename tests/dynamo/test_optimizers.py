@@ -16,7 +16,7 @@ from torch_programs import agree  # noqa: E402
 from tvm_stitch import simt  # noqa: E402
 from tvm_stitch.build import DefaultSchedules, lowering_context  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.components import MOST_OPERATORS  # noqa: E402
+from tvm_stitch.dynamo.parts.components import MOST_OPERATORS  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE  # noqa: E402
 from tvm_stitch.target import full_target  # noqa: E402

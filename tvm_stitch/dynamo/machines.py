@@ -20,7 +20,7 @@ from tvm_stitch.build import without_folding
 from tvm_stitch.dynamo.lowering.ahead import Ahead, ToLower, are_idle, size
 from tvm_stitch.dynamo.machine import Machine, Results, lowering_of, machine_for
 from tvm_stitch.dynamo.part import results_of
-from tvm_stitch.dynamo.parts import device_of
+from tvm_stitch.dynamo.parts.nodes import device_of
 from tvm_stitch.dynamo.settings import Settings
 from tvm_stitch.frontend.torch import convert
 from tvm_stitch.frontend.torch.convert import Converted

@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 from torch.nn import functional  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.parts import is_view  # noqa: E402
+from tvm_stitch.dynamo.parts.nodes import is_view  # noqa: E402
 from tvm_stitch.dynamo.rewrites.row_chunks.logits import rows_of_chunk  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, Settings  # noqa: E402
 from tvm_stitch.library import locate  # noqa: E402

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.parts import computes
+from tvm_stitch.dynamo.parts.nodes import computes
 
 _aten = torch.ops.aten
 CONVOLUTION = _aten.convolution.default

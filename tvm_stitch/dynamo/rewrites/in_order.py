@@ -16,7 +16,8 @@ import torch
 from torch import fx
 
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
-from tvm_stitch.dynamo.parts import PREFIX, computes, split
+from tvm_stitch.dynamo.parts.nodes import computes
+from tvm_stitch.dynamo.parts.split import PREFIX, split
 from tvm_stitch.dynamo.rewrites.aligned.logits import with_aligned_logits
 from tvm_stitch.dynamo.rewrites.aligned.products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.biases import with_biases_apart
@@ -138,8 +139,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         if reason is not None and _is_work(node):
             left[operator_name(node.target), reason.reason] += 1
     with_writes_in_place(graph.graph, ours)
-    is_backward = kind == BACKWARD
-    split(graph, lambda node: ours.get(node, False), how.smallest, returned_last=is_backward)
+    split(graph, lambda node: ours.get(node, False), how.smallest, kind == BACKWARD)
     parts = {
         name: part
         for name, part in graph.named_children()

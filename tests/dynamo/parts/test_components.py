@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch import fx  # noqa: E402
 
-from tvm_stitch.dynamo.components import MOST_OPERATORS, pieces  # noqa: E402
+from tvm_stitch.dynamo.parts.components import MOST_OPERATORS, pieces  # noqa: E402
 
 
 def updates(kinds, operators=10):

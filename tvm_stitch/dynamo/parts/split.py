@@ -14,12 +14,15 @@ import torch
 from torch import fx
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
-from tvm_stitch.dynamo.components import pieces
-from tvm_stitch.dynamo.levels import levels
+from tvm_stitch.dynamo.parts.components import pieces
+from tvm_stitch.dynamo.parts.cuts import cut
+from tvm_stitch.dynamo.parts.levels import levels
+from tvm_stitch.dynamo.parts.memory import is_little_kept
+from tvm_stitch.dynamo.parts.nodes import computes, device_of, is_view
 from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.layout import is_dense
-from tvm_stitch.frontend.torch.ops import LIBRARYS, VIEWS
+from tvm_stitch.frontend.torch.ops import LIBRARYS
 
 PREFIX = "stitched_"
 
@@ -28,16 +31,17 @@ def split(
     graph_module: fx.GraphModule,
     is_ours: Callable[[fx.Node], bool],
     smallest: int | None,
-    returned_last: bool = False,
+    is_backward: bool = False,
 ) -> None:
-    """Fuse what is ours into submodules, each on one device, as few as there can be.
+    """Fuse what is ours into submodules, each on one device, as few as memory allows.
 
     Of fewer than `smallest` operators none is made; None leaves a single one if it gains nothing.
     """
     parts = []
     ours = {node for node in graph_module.graph.nodes if is_ours(node)}
+    returned_last = is_backward and is_little_kept(graph_module.graph, ours)
     found = levels(graph_module.graph, is_ours, returned_last)
-    for nodes in (each for level in found for each in _by_device(level)):
+    for nodes in _in_turn(found, is_backward):
         kept = _without_outer_views(graph_module.graph, set(nodes), ours)
         if _gains([node for node in kept if computes(node)], smallest):
             # In the graph's order, so that equal layers become equal parts.
@@ -52,10 +56,11 @@ def split(
         _take_sizes(node, getattr(graph_module, node.target))
 
 
-def device_of(node: fx.Node) -> torch.device:
-    """Where a node of ours computes."""
-    device: torch.device = next(tensors_of(node.meta["val"])).device
-    return device
+def _in_turn(found: list[list[fx.Node]], is_backward: bool) -> Iterator[list[fx.Node]]:
+    """What becomes a part, unless it falls apart."""
+    for level in found:
+        for nodes in _by_device(level):
+            yield from cut(nodes, is_backward)
 
 
 def _by_device(level: list[fx.Node]) -> list[list[fx.Node]]:
@@ -64,19 +69,6 @@ def _by_device(level: list[fx.Node]) -> list[list[fx.Node]]:
     for node in level:
         found.setdefault(device_of(node), []).append(node)
     return list(found.values())
-
-
-def is_view(node: fx.Node) -> bool:
-    """Whether a node computes nothing and moves nothing in PyTorch."""
-    if node.target is operator.getitem:
-        whole = node.args[0]
-        return isinstance(whole, fx.Node) and is_view(whole)
-    return node.op == "call_function" and operator_name(node.target) in VIEWS
-
-
-def computes(node: fx.Node) -> bool:
-    """Whether a node is work."""
-    return node.target is not operator.getitem and not is_view(node)
 
 
 def _gains(work: list[fx.Node], smallest: int | None) -> bool:

@@ -14,8 +14,9 @@ from torch import fx  # noqa: E402
 from torch._subclasses import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
-from tvm_stitch.dynamo.levels import levels  # noqa: E402
-from tvm_stitch.dynamo.parts import PREFIX, device_of, is_view, split  # noqa: E402
+from tvm_stitch.dynamo.parts.levels import levels  # noqa: E402
+from tvm_stitch.dynamo.parts.nodes import device_of, is_view  # noqa: E402
+from tvm_stitch.dynamo.parts.split import PREFIX, split  # noqa: E402
 from tvm_stitch.dynamo.support import Support, tensors_of  # noqa: E402
 from tvm_stitch.frontend.torch.layout import is_dense  # noqa: E402
 

@@ -1,0 +1,142 @@
+"""A part through which much memory passes, in several that run one after the other.
+
+In: what could be one part. Out: the same nodes in pieces, in an order that runs. A part has its
+results from its beginning and its inputs to its end; between two, what has been read is free. A cut
+costs what would have stayed in registers across it, and is made where that is little: in front of
+library calls. Must not know what a part is compiled to.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from torch import fx
+
+from tvm_stitch.dynamo.parts.nodes import bytes_of, computes, is_forwards, is_view, memory_of
+from tvm_stitch.frontend.torch import operator_name
+from tvm_stitch.frontend.torch.ops import LIBRARYS
+
+LEAST_BYTES = 64 << 20
+"""So many pass through a part at least, whose kernels then take longer than calling it."""
+MOST_PIECES = 12
+# How far from equal pieces a cut may be, as a share of a piece.
+_REACH = 0.4
+_NOWHERE = 1 << 62  # bytes: of what cannot pass between parts
+
+Nodes = list[fx.Node]
+
+
+def cut(part: Nodes, is_backward: bool) -> list[Nodes]:
+    """A part, in the graph's order, in pieces; what a backward graph is given dies in it."""
+    reads = _Reads.by(part)
+    passed = list(accumulate(_passing(part, reads, is_backward)))
+    pieces = min(MOST_PIECES, passed[-1] // LEAST_BYTES)
+    if pieces < 2:
+        return [part]
+    return _in_pieces(part, _places(passed, _costs(part, reads), pieces))
+
+
+@dataclass
+class _Readers:
+    """Of a tensor: the place of the last one in the part, and what others there are."""
+
+    last: int = -1
+    is_read_outside: bool = False
+    is_read_behind: bool = False
+    has_library: bool = False
+
+
+@dataclass
+class _Reads:
+    """Who reads which memory."""
+
+    place: Mapping[fx.Node, int]
+    of: dict[fx.Node, _Readers] = field(default_factory=dict)
+
+    @classmethod
+    def by(cls, part: Nodes) -> _Reads:
+        """Of a part, and of the graph around it."""
+        reads = cls({node: number for number, node in enumerate(part)})
+        for user in part[0].graph.nodes:
+            if not is_view(user):
+                for source in user.all_input_nodes:
+                    reads._add(user, source)
+        return reads
+
+    def _add(self, user: fx.Node, source: fx.Node) -> None:
+        readers = self.of.setdefault(memory_of(source), _Readers())
+        if user in self.place:
+            readers.last = self.place[user]
+            readers.is_read_behind = False
+            readers.has_library |= _is_librarys(user)
+        else:
+            readers.is_read_outside = True
+            readers.is_read_behind = True
+
+
+def _is_librarys(node: fx.Node) -> bool:
+    return node.op == "call_function" and operator_name(node.target) in LIBRARYS
+
+
+def _passing(part: Nodes, reads: _Reads, is_backward: bool) -> list[int]:
+    """By place: bytes of results that are made there, and of inputs that are read for the last."""
+    passing = [0] * len(part)
+    for memory, readers in reads.of.items():
+        if memory in reads.place:
+            if readers.is_read_outside:
+                passing[reads.place[memory]] += bytes_of(memory)
+        elif readers.last >= 0 and not readers.is_read_behind and _dies(memory, is_backward):
+            passing[readers.last] += bytes_of(memory)
+    return passing
+
+
+def _dies(memory: fx.Node, is_backward: bool) -> bool:
+    """Whether what a part is given is nobody's once the graph has read it."""
+    if memory.op == "placeholder":
+        return is_backward and not is_forwards(memory)
+    return memory.op == "call_function"
+
+
+def _costs(part: Nodes, reads: _Reads) -> list[int]:
+    """By place: bytes that a cut in front of it has written and read again."""
+    changes = [0] * (len(part) + 1)
+    for memory, readers in reads.of.items():
+        if memory not in reads.place or readers.is_read_outside or readers.has_library:
+            continue
+        is_several = any(user.target is operator.getitem for user in memory.users)
+        begin, end = reads.place[memory] + 1, readers.last + 1
+        changes[begin] += _NOWHERE if is_several else 2 * bytes_of(memory)
+        changes[max(begin, end)] -= _NOWHERE if is_several else 2 * bytes_of(memory)
+    return list(accumulate(changes[:-1]))
+
+
+def _places(passed: Sequence[int], costs: Sequence[int], pieces: int) -> list[int]:
+    """Where to cut: near equal pieces, where it costs least."""
+    found, piece = set[int](), passed[-1] / pieces
+    for number in range(1, pieces):
+        begin, end = (
+            bisect_right(passed, (number + reach) * piece) + 1 for reach in (-_REACH, _REACH)
+        )
+        near = range(begin, min(end, len(costs)))
+        if near:
+            wanted = number * piece
+            best = min(near, key=lambda at: (costs[at], abs(passed[at - 1] - wanted)))
+            found |= {best} if costs[best] < _NOWHERE else set()
+    return sorted(found)
+
+
+def _in_pieces(part: Nodes, places: Sequence[int]) -> list[Nodes]:
+    """The nodes by what they stand behind; a view goes with the first that wants it."""
+    number = {node: bisect_right(places, at) for at, node in enumerate(part)}
+    for node in reversed(part):
+        wanted = [number[user] for user in node.users if user in number]
+        if is_view(node) and wanted:
+            number[node] = min(wanted)
+    found: list[Nodes] = [[] for _ in range(len(places) + 1)]
+    for node in part:
+        found[number[node]].append(node)
+    return [each for each in found if any(map(computes, each))]
