@@ -15,6 +15,7 @@ from tvm_stitch.dynamo.parts.memory import is_little_kept  # noqa: E402
 
 aten = torch.ops.aten
 LAYERS = 8
+ROWS, COLUMNS = 1 << 15, 1 << 10
 
 
 class Traced:
@@ -67,23 +68,21 @@ def in_an_order_that_runs(part, pieces):
 
 def test_what_passes_little_memory_is_one_part():
     _, part = backward(64, 64)
-    assert cut(part, is_backward=True) == [part]
+    assert cut(part) == [part]
 
 
 def test_what_forward_kept_is_read_in_pieces():
-    _, part = backward(1 << 14, 1 << 10)  # 64 MB a layer
-    pieces = cut(part, is_backward=True)
+    _, part = backward(ROWS, COLUMNS)  # 128 MB a layer
+    pieces = cut(part)
     # Beside the layers the gradient that it is given, and the one that it returns.
     assert LAYERS <= len(pieces) <= LAYERS + 2 and in_an_order_that_runs(part, pieces)
     products = [sum(n.target is aten.mm.default for n in piece) for piece in pieces]
     assert max(products) <= 4
-    # A forward graph's inputs are its caller's: of them nothing dies.
-    assert len(cut(part, is_backward=False)) < len(pieces)
 
 
 def test_nothing_that_could_stay_in_registers_is_cut():
-    _, part = backward(1 << 14, 1 << 10)
-    place = {node: n for n, piece in enumerate(cut(part, is_backward=True)) for node in piece}
+    _, part = backward(ROWS, COLUMNS)
+    place = {node: n for n, piece in enumerate(cut(part)) for node in piece}
     for node in part:
         if node.target is aten.sign.default:
             (user,) = node.users
@@ -91,22 +90,22 @@ def test_nothing_that_could_stay_in_registers_is_cut():
 
 
 def test_a_view_goes_with_the_first_that_wants_it():
-    _, part = backward(1 << 14, 1 << 10)
-    place = {node: n for n, piece in enumerate(cut(part, is_backward=True)) for node in piece}
+    _, part = backward(ROWS, COLUMNS)
+    place = {node: n for n, piece in enumerate(cut(part)) for node in piece}
     views = [node for node in part if node.target is aten.permute.default]
     assert all(place[node] == min(place[user] for user in node.users) for node in views)
 
 
 def test_several_results_are_taken_where_they_are_made():
     traced = Traced()
-    x, results = traced.given("tangents_1", 1 << 14, 1 << 10), []
+    x, results = traced.given("tangents_1", ROWS, COLUMNS), []
     for _ in range(LAYERS):
         several = traced.call(aten.max.dim, x, 1, True)
         largest, index = (traced.call(operator.getitem, several, n) for n in range(2))
         x = traced.call(aten.sub.Tensor, x, largest)
         results += [x, index]
     part = traced.returns(*results)
-    pieces = cut(part, is_backward=True)
+    pieces = cut(part)
     assert len(pieces) > 2 and in_an_order_that_runs(part, pieces)
     for piece in pieces:
         taken = [node.args[0] for node in piece if node.target is operator.getitem]
@@ -115,14 +114,14 @@ def test_several_results_are_taken_where_they_are_made():
 
 def test_one_large_result_cannot_be_cut():
     traced = Traced()
-    x = traced.given("tangents_1", 1 << 15, 1 << 10)
+    x = traced.given("tangents_1", 2 * ROWS, COLUMNS)
     part = traced.returns(traced.call(aten.neg.default, x))
-    assert cut(part, is_backward=True) == [part]
+    assert cut(part) == [part]
 
 
-@pytest.mark.parametrize("rows, waits", [(64, True), (1 << 14, False)])
+@pytest.mark.parametrize("rows, waits", [(64, True), (ROWS, False)])
 def test_gradients_of_weights_wait_where_that_keeps_little(rows, waits):
-    traced, part = backward(rows, 1 << 10)
+    traced, part = backward(rows, COLUMNS)
     assert is_little_kept(traced.graph, set(part)) is waits
 
 

@@ -1,9 +1,9 @@
-"""A part through which much memory passes, in several that run one after the other.
+"""A part of a backward graph through which much memory passes, in several, one after the other.
 
 In: what could be one part. Out: the same nodes in pieces, in an order that runs. A part has its
-results from its beginning and its inputs to its end; between two, what has been read is free. A cut
-costs what would have stayed in registers across it, and is made where that is little: in front of
-library calls. Must not know what a part is compiled to.
+results from its beginning and its inputs to its end; between two, what forward kept and has been
+read is free. A cut costs what kernels would share across it, and is made where that is little: in
+front of library calls. Must not know what a part is compiled to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tvm_stitch.dynamo.parts.nodes import bytes_of, computes, is_forwards, is_vi
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.ops import LIBRARYS
 
-LEAST_BYTES = 64 << 20
+LEAST_BYTES = 128 << 20
 """So many pass through a part at least, whose kernels then take longer than calling it."""
 MOST_PIECES = 12
 # How far from equal pieces a cut may be, as a share of a piece.
@@ -30,10 +30,10 @@ _NOWHERE = 1 << 62  # bytes: of what cannot pass between parts
 Nodes = list[fx.Node]
 
 
-def cut(part: Nodes, is_backward: bool) -> list[Nodes]:
-    """A part, in the graph's order, in pieces; what a backward graph is given dies in it."""
+def cut(part: Nodes) -> list[Nodes]:
+    """A part of a backward graph, in the graph's order, in pieces."""
     reads = _Reads.by(part)
-    passed = list(accumulate(_passing(part, reads, is_backward)))
+    passed = list(accumulate(_passing(part, reads)))
     pieces = min(MOST_PIECES, passed[-1] // LEAST_BYTES)
     if pieces < 2:
         return [part]
@@ -42,12 +42,23 @@ def cut(part: Nodes, is_backward: bool) -> list[Nodes]:
 
 @dataclass
 class _Readers:
-    """Of a tensor: the place of the last one in the part, and what others there are."""
+    """Of a tensor: the place of the last one in the part, and what others there are.
+
+    first_kernel, last_kernel: places between which kernels of ours make or read it; those of a
+        library make and read it in memory, whatever is in one part.
+    """
 
     last: int = -1
+    first_kernel: int | None = None
+    last_kernel: int = -1
     is_read_outside: bool = False
     is_read_behind: bool = False
     has_library: bool = False
+
+    def add_kernel(self, place: int) -> None:
+        """One more, in order."""
+        self.first_kernel = place if self.first_kernel is None else self.first_kernel
+        self.last_kernel = place
 
 
 @dataclass
@@ -65,6 +76,8 @@ class _Reads:
             if not is_view(user):
                 for source in user.all_input_nodes:
                     reads._add(user, source)
+                if user in reads.place and not _is_librarys(user):
+                    reads.of.setdefault(user, _Readers()).add_kernel(reads.place[user])
         return reads
 
     def _add(self, user: fx.Node, source: fx.Node) -> None:
@@ -72,7 +85,10 @@ class _Reads:
         if user in self.place:
             readers.last = self.place[user]
             readers.is_read_behind = False
-            readers.has_library |= _is_librarys(user)
+            if _is_librarys(user):
+                readers.has_library = True
+            else:
+                readers.add_kernel(readers.last)
         else:
             readers.is_read_outside = True
             readers.is_read_behind = True
@@ -82,35 +98,42 @@ def _is_librarys(node: fx.Node) -> bool:
     return node.op == "call_function" and operator_name(node.target) in LIBRARYS
 
 
-def _passing(part: Nodes, reads: _Reads, is_backward: bool) -> list[int]:
+def _passing(part: Nodes, reads: _Reads) -> list[int]:
     """By place: bytes of results that are made there, and of inputs that are read for the last."""
     passing = [0] * len(part)
     for memory, readers in reads.of.items():
         if memory in reads.place:
             if readers.is_read_outside:
                 passing[reads.place[memory]] += bytes_of(memory)
-        elif readers.last >= 0 and not readers.is_read_behind and _dies(memory, is_backward):
+        elif readers.last >= 0 and not readers.is_read_behind and _dies(memory):
             passing[readers.last] += bytes_of(memory)
     return passing
 
 
-def _dies(memory: fx.Node, is_backward: bool) -> bool:
+def _dies(memory: fx.Node) -> bool:
     """Whether what a part is given is nobody's once the graph has read it."""
-    if memory.op == "placeholder":
-        return is_backward and not is_forwards(memory)
-    return memory.op == "call_function"
+    return not is_forwards(memory) if memory.op == "placeholder" else memory.op == "call_function"
 
 
 def _costs(part: Nodes, reads: _Reads) -> list[int]:
-    """By place: bytes that a cut in front of it has written and read again."""
+    """By place: bytes that a cut in front of it has written, and read again."""
     changes = [0] * (len(part) + 1)
+
+    def add(begin: int, end: int, cost: int) -> None:
+        if begin < end:
+            changes[begin] += cost
+            changes[end] -= cost
+
     for memory, readers in reads.of.items():
-        if memory not in reads.place or readers.is_read_outside or readers.has_library:
+        bytes_, begin = bytes_of(memory), reads.place.get(memory)
+        if readers.first_kernel is not None:
+            add(readers.first_kernel + 1, readers.last_kernel + 1, bytes_)
+        if begin is None:
             continue
-        is_several = any(user.target is operator.getitem for user in memory.users)
-        begin, end = reads.place[memory] + 1, readers.last + 1
-        changes[begin] += _NOWHERE if is_several else 2 * bytes_of(memory)
-        changes[max(begin, end)] -= _NOWHERE if is_several else 2 * bytes_of(memory)
+        if any(user.target is operator.getitem for user in memory.users):
+            add(begin + 1, readers.last + 1, _NOWHERE)
+        elif not readers.is_read_outside and not readers.has_library:
+            add(begin + 1, readers.last + 1, bytes_)
     return list(accumulate(changes[:-1]))
 
 

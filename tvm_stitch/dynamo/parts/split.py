@@ -60,7 +60,7 @@ def _in_turn(found: list[list[fx.Node]], is_backward: bool) -> Iterator[list[fx.
     """What becomes a part, unless it falls apart."""
     for level in found:
         for nodes in _by_device(level):
-            yield from cut(nodes, is_backward)
+            yield from cut(nodes) if is_backward else [nodes]
 
 
 def _by_device(level: list[fx.Node]) -> list[list[fx.Node]]:
