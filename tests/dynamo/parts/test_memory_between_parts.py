@@ -15,7 +15,7 @@ from tvm_stitch.dynamo.parts.memory import is_little_kept  # noqa: E402
 
 aten = torch.ops.aten
 LAYERS = 8
-ROWS, COLUMNS = 1 << 15, 1 << 10
+ROWS, COLUMNS = 1 << 16, 1 << 10
 
 
 class Traced:
@@ -72,7 +72,7 @@ def test_what_passes_little_memory_is_one_part():
 
 
 def test_what_forward_kept_is_read_in_pieces():
-    _, part = backward(ROWS, COLUMNS)  # 128 MB a layer
+    _, part = backward(ROWS, COLUMNS)  # 256 MB a layer
     pieces = cut(part)
     # Beside the layers the gradient that it is given, and the one that it returns.
     assert LAYERS <= len(pieces) <= LAYERS + 2 and in_an_order_that_runs(part, pieces)

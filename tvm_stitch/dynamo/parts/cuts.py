@@ -20,7 +20,7 @@ from tvm_stitch.dynamo.parts.nodes import bytes_of, computes, is_forwards, is_vi
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.ops import LIBRARYS
 
-LEAST_BYTES = 128 << 20
+LEAST_BYTES = 256 << 20
 """So many pass through a part at least, whose kernels then take longer than calling it."""
 MOST_PIECES = 12
 # How far from equal pieces a cut may be, as a share of a piece.

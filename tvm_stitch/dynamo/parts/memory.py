@@ -12,7 +12,7 @@ from torch import fx
 
 from tvm_stitch.dynamo.parts.nodes import bytes_of, is_forwards, memory_of
 
-LEAST_BYTES = 256 << 20
+LEAST_BYTES = 512 << 20
 """So many are kept whatever a graph takes: launches of small kernels cost more."""
 _SHARE = 16
 
