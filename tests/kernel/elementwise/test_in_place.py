@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 from built import module
-from check import H200, the_kernel
-from tvm import relax
+from check import H200, cuda_of, the_kernel
+from tvm import relax, te, tirx
 from tvm.relax import op, vm_build
 from tvm.tirx.build import codegen_build
 
@@ -90,6 +90,67 @@ def test_what_another_program_reads_stays():
 
     found = pairs(the_kernel(module(body, (8, 96), (4, 8 * 96))))
     assert (0, 0) not in found
+
+
+def cached(shape, positions, dtype):
+    """A cache with the keys of a step at some positions, of which the first two are the same."""
+
+    def written(cache, place, new):
+        def element(b, h, t, d):
+            found = cache[b, h, t, d]
+            for number in range(positions):
+                found = tirx.if_then_else(place[number] == t, new[b, h, number, d], found)
+            return found
+
+        return te.compute(cache.shape, element, "written")
+
+    batch, heads, _, depth = shape
+    shapes = {"cache": (shape, dtype), "place": ((positions,), "int64")}
+    shapes["new"] = (batch, heads, positions, depth), dtype
+    params = [relax.Var(name, relax.TensorType(*each)) for name, each in shapes.items()]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            cache, place, new = params
+            later = builder.emit(op.add(place, relax.const(1, "int64")))
+            twice = builder.emit(op.add(new, new))
+            output = builder.emit_output(builder.emit_te(written, cache, later, twice))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+@pytest.mark.parametrize("positions", [1, 3])
+@pytest.mark.parametrize("shape", [(4, 8, 1024, 64), (2, 3, 31, 32), (1, 2, 33, 7), (3, 1, 9, 1)])
+def test_what_stays_as_it_is_is_not_written(shape, positions):
+    """Whether the result takes the memory of what it is made of is known when the kernel runs."""
+    kernel = the_kernel(cached(shape, positions, "float16"))
+    (name,) = (p.name for p in kernel.params if p.name not in ("cache", "place", "new"))
+    assert by_name(kernel) == [("cache", "written")]
+    assert "tvm_stitch_lies_elsewhere(" in cuda_of(kernel)
+    if shape[0] == 4:
+        return  # large enough for vectors, too large for the executor
+    rng = np.random.default_rng(0)
+    batch, heads, length, depth = shape
+    cache = rng.normal(size=shape).astype("float16")
+    new = rng.normal(size=(batch, heads, positions, depth)).astype("float16")
+    place = np.array([4, 4, length - 2][:positions], "int64")
+    wanted = cache.copy()
+    for number, at in enumerate(place):
+        wanted[:, :, at + 1] = 2 * new[:, :, number]
+    run = simt.Function(kernel.with_attr("tirx.noalias", False), H200)
+    for seed in range(3):
+        given = {"cache": cache.copy(), "place": place, "new": new}
+        elsewhere = np.zeros_like(cache)
+        run({**given, name: elsewhere}, seed=seed)
+        np.testing.assert_array_equal(elsewhere, wanted)
+        np.testing.assert_array_equal(given["cache"], cache)
+        run({**given, name: given["cache"]}, seed=seed)
+        np.testing.assert_array_equal(given["cache"], wanted)
+
+
+def test_what_changes_everywhere_is_always_written():
+    kernel = the_kernel(module(momentum, (64,), (64,), (64,)))
+    assert "tvm_stitch_lies_elsewhere(" not in cuda_of(kernel)
 
 
 def test_the_compiler_is_told():

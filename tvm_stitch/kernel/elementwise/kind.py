@@ -20,6 +20,7 @@ from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.elementwise.changed import where_changed
 from tvm_stitch.kernel.elementwise.emit_register_tile import emit_register_tile
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
 from tvm_stitch.kernel.elementwise.overlapping_reads import (
@@ -162,14 +163,13 @@ def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:
 def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
     if isinstance(mapping, RegisterTile):
         return emit_register_tile(program, mapping, place)
-    part: Part
     if mapping.tile:
         tiles = TilePosition(tiling_of(program), program.space, mapping, place)
-        part = TilePart(program, mapping, place, tiles)
-    else:
-        at = Position(program.space, mapping, place)
-        part = Part(program, mapping, place, at)
-    emit_batch([part])
+        emit_batch([TilePart(program, mapping, place, tiles)])
+        return tiles.blocks
+    part = Part(program, mapping, place, Position(program.space, mapping, place))
+    with where_changed(part):
+        emit_batch([part])
     return part.position.blocks
 
 
