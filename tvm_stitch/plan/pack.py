@@ -55,7 +55,7 @@ class Item:
     cost_us: float
     separate_us: float
     verdict: Verdict
-    product: int | None = None  # of the graph, which the kernel computes as well
+    products: tuple[int, ...] = ()  # of the graph, which the kernel computes as well
     is_lone: bool = False  # a product that stays as it is unless it shares a launch
 
     @property
@@ -67,12 +67,12 @@ class Item:
     def inputs(self) -> tuple[Var, ...]:
         """The buffers that it reads."""
         found = inputs(self.region, self.nodes)
-        if self.product is None:
+        if not self.products:
             return tuple(found)
         graph = self.region.graph
-        node = graph.nodes[self.product]
-        own = set(map(graph.buffer, node.results))
-        read = (*map(graph.buffer, node.operands), *found)
+        nodes = [graph.nodes[product] for product in self.products]
+        own = {graph.buffer(result) for node in nodes for result in node.results}
+        read = (*(graph.buffer(each) for node in nodes for each in node.operands), *found)
         return tuple(dict.fromkeys(buffer for buffer in read if buffer not in own))
 
     @property
@@ -100,7 +100,7 @@ class Item:
     def computed(self) -> frozenset[int]:
         """The graph's nodes that it computes."""
         own = (self.region.indices[place] for place in bits(self.nodes))
-        return frozenset(own if self.product is None else (*own, self.product))
+        return frozenset((*own, *self.products))
 
     @cached_property
     def made(self) -> frozenset[Var]:

@@ -227,7 +227,7 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
             pick.cost_us,
             separate_us,
             pick.verdict,
-            None if pick.product is None else own_products(region)[pick.product],
+            tuple(own_products(region)[number] for number in pick.products),
         )
         for pick, separate_us, depth in zip(plan.picks, plan.separate_us, plan.depths, strict=True)
         if pick.verdict is not None
@@ -237,9 +237,7 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
 def _ended(region: Region, plan: RegionPlan) -> Iterator[int]:
     """The products of the graph that a region's kernels compute."""
     products = own_products(region)
-    return (
-        products[pick.product] for pick in plan.picks if pick.verdict and pick.product is not None
-    )
+    return (products[number] for pick in plan.picks if pick.verdict for number in pick.products)
 
 
 def _available(
@@ -267,7 +265,7 @@ def _available(
 def _group(found: Pack) -> Group:
     """The group of a pack; nodes and outputs are the graph's."""
     indices = {item.region.indices[place] for item in found.items for place in bits(item.nodes)}
-    products = [item.product for item in found.items if item.product is not None]
+    products = [product for item in found.items for product in item.products]
     indices.update(products)
     operators = sum(not item.region.is_view(p) for item in found.items for p in bits(item.nodes))
     return Group(
@@ -284,8 +282,8 @@ def _group(found: Pack) -> Group:
 def _bytes_saved(item: Item) -> int:
     """What its operators would write and read again in kernels of their own."""
     region, total = item.region, 0
-    if item.product is not None:
-        result = region.graph.buffer(region.graph.nodes[item.product].results[0])
+    for product in item.products:
+        result = region.graph.buffer(region.graph.nodes[product].results[0])
         total += NOMINAL.bytes(result) * (1 + (region.readers[result] & item.nodes).bit_count())
     for place in bits(item.nodes):
         for value in region.values_of[place]:
@@ -315,8 +313,8 @@ def _left(
         for pick in plan.picks:
             if pick.verdict is not None:
                 grouped |= pick.nodes
-                if pick.product is not None:
-                    del reasons[own_products(region)[pick.product]]
+                for number in pick.products:
+                    del reasons[own_products(region)[number]]
                 continue
             for place in bits(pick.nodes):
                 kept.add(region.indices[place])

@@ -190,8 +190,8 @@ def problem_of(region: Region, candidates: Candidates, options: Options) -> Prob
 
 
 def _products(candidate: Candidate) -> tuple[str, ...]:
-    """The product that a kernel computes, as the solver names it."""
-    return () if candidate.product is None else (f"product {candidate.product}",)
+    """The products that a kernel computes, as the solver names them."""
+    return tuple(f"product {number}" for number in candidate.products)
 
 
 def _readers_of_products(region: Region, candidates: Candidates) -> dict[str, Nodes]:
@@ -199,9 +199,9 @@ def _readers_of_products(region: Region, candidates: Candidates) -> dict[str, No
     graph, found = region.graph, {}
     own = own_products(region)
     for candidate in candidates.all:
-        if candidate.product is not None and not candidate.nodes:
-            (result,) = graph.nodes[own[candidate.product]].results
-            (name,) = _products(candidate)
+        if candidate.products and not candidate.nodes:
+            ((number,), (name,)) = candidate.products, _products(candidate)
+            (result,) = graph.nodes[own[number]].results
             found[name] = region.readers[graph.buffer(result)]
     return found
 
@@ -244,24 +244,25 @@ def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate
 
 def judged(judge: Judge, pick: Candidate, outputs: tuple[Value, ...]) -> Verdict | Refused:
     """The verdict on what a candidate computes, with these values for others."""
-    if pick.product is None:
+    if not pick.products:
         return judge(pick.nodes, outputs)
-    return judge.ending(own_products(judge.region)[pick.product], pick.nodes, outputs)
+    own = own_products(judge.region)
+    return judge.ending(tuple(own[number] for number in pick.products), pick.nodes, outputs)
 
 
 def _separate_us(picks: Iterable[Candidate], among: Iterable[Candidate]) -> tuple[float, ...]:
     """For each pick, the cheapest kernels of its nodes by themselves."""
     alone: dict[Nodes, float] = {}
-    products: dict[int | None, float] = {None: 0.0}
+    products: dict[int, float] = {}
     for candidate in among:
-        if candidate.product is None:
+        if not candidate.products:
             known = alone.get(candidate.nodes, candidate.cost_us)
             alone[candidate.nodes] = min(known, candidate.cost_us)
         elif not candidate.nodes:
-            products[candidate.product] = candidate.cost_us
+            products[candidate.products[0]] = candidate.cost_us
     return tuple(
         sum(alone.get(1 << place, 0.0) for place in bits(pick.nodes))
-        + products.get(pick.product, 0.0)
+        + sum(products.get(number, 0.0) for number in pick.products)
         for pick in picks
     )
 
@@ -270,7 +271,7 @@ def _default_us(among: Iterable[Candidate]) -> float:
     """Every node TVM's way, by itself, and the products."""
     ways = (Way.DEFAULT, Way.VIEW, Way.PRODUCT)
     alone = (c for c in among if c.way in ways)
-    return sum(c.cost_us for c in alone if c.nodes.bit_count() + (c.product is not None) == 1)
+    return sum(c.cost_us for c in alone if c.nodes.bit_count() + len(c.products) == 1)
 
 
 def _depths(picks: tuple[Candidate, ...]) -> tuple[int, ...]:

@@ -168,6 +168,90 @@ def test_a_query_a_key_and_a_value_share_a_launch():
     check(case, orders=2)
 
 
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x):
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+GATES = {"silu": (op.nn.silu, silu), "gelu": (op.nn.gelu_tanh, gelu)}
+GATES["sigmoid"] = op.sigmoid, lambda x: 1 / (1 + np.exp(-x))
+
+
+def gated(dtype, rows, depth, columns, along, gate="silu") -> Case:
+    """Two products of one input, of which one is the other's gate."""
+    emitted, exact = GATES[gate]
+
+    def build(emit, x, w, v):
+        ways = (emit(op.permute_dims(each)) if along else each for each in (w, v))
+        own, other = (projected(emit, x, each, dtype) for each in ways)
+        return emit(op.multiply(emit(emitted(own)), other))
+
+    def expected(x, w, v):
+        own, other = (x @ (each.T if along else each) for each in (w, v))
+        return exact(own) * other
+
+    of_weights = (columns, depth) if along else (depth, columns)
+    return graph(dtype, [(rows, depth), of_weights, of_weights], build, expected)
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    "rows, depth, columns, gate",
+    [
+        (2, 1000, 328, "silu"), (3, 512, 1000, "gelu"), (7, 72, 136, "sigmoid"),
+        (8, 2072, 72, "silu"), (15, 1032, 264, "gelu"), (16, 136, 520, "silu"),
+    ],
+)  # fmt: skip
+def test_a_gate_and_what_it_gates_are_one_kernel(along, dtype, rows, depth, columns, gate):
+    made = gated(dtype, rows, depth, columns, along, gate)
+    assert len(tiles_of(made)) == 1
+    check(made, kernels=1, orders=2)
+
+
+@pytest.mark.parametrize("columns", [65, 1027])
+def test_a_gate_of_any_number_of_columns(columns):
+    made = gated("bfloat16", 5, 136, columns, along=True)
+    assert len(tiles_of(made)) == 1
+    check(made, kernels=1, orders=2)
+
+
+def test_a_gate_of_a_single_row_by_columns_that_lie_along_memory():
+    check(gated("float16", 1, 512, 1000, along=False), kernels=1, orders=2)
+
+
+def test_biases_and_what_else_is_needed_of_a_gated_product():
+    """The gate is an output as well, and a third product is added to what comes out."""
+
+    def build(emit, x, w, v, u, b):
+        own, other, third = (projected(emit, x, each, "float16") for each in (w, v, u))
+        gate = emit(op.sigmoid(emit(op.add(own, b))))
+        return gate, emit(op.add(emit(op.multiply(gate, other)), third))
+
+    def expected(x, w, v, u, b):
+        gate = 1 / (1 + np.exp(-(x @ w + b)))
+        return gate, gate * (x @ v) + x @ u
+
+    case = graph("float16", [(6, 256), *[(256, 136)] * 3, (136,)], build, expected)
+    assert len(tiles_of(case)) == 1
+    check(case, kernels=1, orders=2)
+
+
+def test_products_of_different_inputs_are_no_gated_product():
+    def build(emit, x, y, w, v):
+        own, other = (projected(emit, *each, "float16") for each in ((x, w), (y, v)))
+        return emit(op.multiply(emit(op.nn.silu(own)), other))
+
+    shapes = [(4, 256), (4, 256), (256, 136), (256, 136)]
+    case = graph("float16", shapes, build, lambda x, y, w, v: silu(x @ w) * (y @ v))
+    assert len(tiles_of(case)) == 2
+    check(case, kernels=2, orders=2)
+
+
 @pytest.mark.parametrize("target", (A100, H200), ids=("sm_80", "sm_90"))
 def test_targets_with_tensor_cores_for_halves(target):
     assert len(tiles_of(linear_of_torch("float16", 4, 512, 512), target)) == 1

@@ -12,8 +12,8 @@ put together from two lines. Rows that there are not are read from the last one,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping as MappingOf
-from typing import Protocol
 
 from tvm import tirx
 from tvm.script import tirx as T
@@ -81,11 +81,9 @@ class SkinnyPart:
         """Each warp takes a step of the depth, then the one after those of all others."""
         writer, tiles = self.writer, self.tiles
         made = _AlongDepth if self.product.right.by_depth else _AcrossDepth
-        self.weights: _Weights = made(self)
-        sums = self.fragments.sums
-        self.totals = writer.allocate("totals", sums, ACCUMULATED)
-        with writer.unrolled(sums, "number") as number:
-            writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
+        self.weights: list[_Weights] = [made(self, n) for n in range(len(self.product.all))]
+        for weights in self.weights:
+            weights.begin()
         whole, rest = divmod(self.depth, tiles.step)
         if whole:
             turns = tirx.floordiv(whole + tiles.warps - 1 - self.warp, tiles.warps)
@@ -97,7 +95,8 @@ class SkinnyPart:
                 loaded = self._allocate("rest", chunks)
                 self._load(loaded, int64(whole * tiles.step), chunks, rest % CHUNK == 0)
                 self._multiply(loaded, chunks)
-        self.weights.pass_on()
+        for weights in self.weights:
+            weights.pass_on()
 
     def _multiply_steps(self, turns: Expr, are_several: bool) -> None:
         """Whole steps of a warp: the next one's loads are on their way while one is multiplied.
@@ -117,30 +116,29 @@ class SkinnyPart:
                         writer.store(to, pair, source[pair])
         self._multiply(loaded, tiles.chunks)
 
-    def _allocate(self, name: str, chunks: int) -> tuple[Var, Var]:
-        """Registers for weights and rows."""
+    def _allocate(self, name: str, chunks: int) -> tuple[Var, ...]:
+        """Registers for the weights of each matrix, and for rows."""
         own, allocate = self.fragments, self.writer.allocate
         return (
-            allocate(f"{name}_weights", chunks * own.weights, PAIR),
+            *(allocate(f"{name}_weights", chunks * own.weights, PAIR) for _ in self.weights),
             allocate(f"{name}_rows", chunks * own.rows, PAIR),
         )
 
-    def _load(self, to: tuple[Var, Var], first: Expr, chunks: int, exact: bool = True) -> None:
+    def _load(self, to: tuple[Var, ...], first: Expr, chunks: int, exact: bool = True) -> None:
         """Chunks of the depth from an element on."""
-        weights, rows = to
-        for load, buffer, pairs in (
-            (self.weights.load, weights, self.fragments.weights),
-            (self._load_rows, rows, self.fragments.rows),
-        ):
+        own = self.fragments
+        loads = [(each.load, own.weights) for each in self.weights]
+        for buffer, (load, pairs) in zip(to, [*loads, (self._load_rows, own.rows)], strict=True):
             with self.writer.unrolled(chunks, "chunk") as chunk:
                 depth = first + chunk * CHUNK + self.within * WIDEST
                 load(buffer, chunk * pairs, depth, None if exact else depth < self.depth)
 
-    def _multiply(self, loaded: tuple[Var, Var], chunks: int) -> None:
+    def _multiply(self, loaded: tuple[Var, ...], chunks: int) -> None:
         """What is loaded, added to the sums."""
-        own, (weights, rows) = self.fragments, loaded
+        own, (*weights, rows) = self.fragments, loaded
         with self.writer.unrolled(chunks, "chunk") as chunk:
-            self.weights.multiply(weights, chunk * own.weights, rows, chunk * own.rows)
+            for each, of_matrix in zip(self.weights, weights, strict=True):
+                each.multiply(of_matrix, chunk * own.weights, rows, chunk * own.rows)
 
     def _load_rows(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Eight neighbours of each row that the lane has; of rows beyond the last, of that one."""
@@ -162,16 +160,6 @@ class SkinnyPart:
         place = substitute(factor.at, here)
         load_pairs(self.writer, self.views[factor.buffer], place, to, start, pairs, exists)
 
-    def instruction(self, first: list[Expr], second: list[Expr], total: Expr) -> None:
-        """An instruction of a tensor core: two fragments, and four sums from a number on."""
-        totals = [self.totals[total + number] for number in range(SUMS)]
-        add_product(self.writer, self.product.multiplied, totals, first, second)
-
-    def pass_on(self, row: Expr, column: Expr, total: Expr) -> None:
-        """A lane's sum to where others find it."""
-        line = self.warp * self.lines + row
-        self.writer.store(self.sums, line * self.tiles.pitch + column, self.totals[total])
-
     # What follows
 
     def _finish(self) -> None:
@@ -189,10 +177,12 @@ class SkinnyPart:
 
     def _finish_result(self, here: MappingOf[Var, Expr], place: Expr) -> None:
         writer, product = self.writer, self.product
-        total: Expr = tirx.const(0.0, ACCUMULATED)
-        for warp in range(self.tiles.warps):
-            total = total + self.sums[warp * self.lines * self.tiles.pitch + place]
-        values = {product.result: writer.value("total", total.astype(dtype_of(product.result)))}
+        values = dict[Var, Expr]()
+        for number, each in enumerate(product.all):
+            total: Expr = tirx.const(0.0, ACCUMULATED)
+            for warp in range(number * self.tiles.warps, (number + 1) * self.tiles.warps):
+                total = total + self.sums[warp * self.lines * self.tiles.pitch + place]
+            values[each.result] = writer.value("total", total.astype(dtype_of(each.result)))
         for stage in product.after:
             known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
             value = stage_value(product, self.views, stage, here, known)
@@ -201,34 +191,57 @@ class SkinnyPart:
             writer.store(self.views[buffer], substitute(product.flat, here), values[buffer])
 
 
-class _Weights(Protocol):
-    """How weights come to tensor cores."""
+class _Weights(ABC):
+    """How the weights of a matrix come to tensor cores, and what a lane adds up of them."""
 
+    def __init__(self, part: SkinnyPart, number: int) -> None:
+        self.part, self.number, self.writer = part, number, part.writer
+        self.right = part.product.all[number].right
+        self.width, self.heights = part.tiles.columns // GROUPS, part.lines // MATRIX
+
+    def begin(self) -> None:
+        """Nothing is added up yet."""
+        sums = self.part.fragments.sums
+        self.totals = self.writer.allocate("totals", sums, ACCUMULATED)
+        with self.writer.unrolled(sums, "number") as number:
+            self.writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
+
+    @abstractmethod
     def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """The lane's weights of a chunk."""
 
+    @abstractmethod
     def multiply(self, weights: Var, start: Expr, rows: Var, row: Expr) -> None:
         """A chunk added to the sums."""
 
+    @abstractmethod
     def pass_on(self) -> None:
         """The lane's sums to shared memory."""
 
+    def _add(self, first: list[Expr], second: list[Expr], total: Expr) -> None:
+        """An instruction of a tensor core: two fragments, and four sums from a number on."""
+        totals = [self.totals[total + number] for number in range(SUMS)]
+        add_product(self.writer, self.part.product.multiplied, totals, first, second)
 
-class _AlongDepth:
+    def _pass_on(self, row: Expr, column: Expr, total: Expr) -> None:
+        """A sum to where others find it."""
+        part = self.part
+        line = (self.number * part.tiles.warps + part.warp) * part.lines + row
+        self.writer.store(part.sums, line * part.tiles.pitch + column, self.totals[total])
+
+
+class _AlongDepth(_Weights):
     """Weights whose depth lies along memory: 16 columns are the first factor, rows the second."""
-
-    def __init__(self, part: SkinnyPart) -> None:
-        self.part, self.heights = part, part.lines // MATRIX
 
     def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Of two columns, eight apart; of columns beyond the last, of that one."""
         part = self.part
-        with part.writer.unrolled(2, "lower") as lower:
+        with self.writer.unrolled(2, "lower") as lower:
             column: Expr = part.column + part.group + lower * MATRIX
             if part.columns % part.tiles.columns:
                 column = tirx.min(column, int64(part.columns - 1))
             here = {ENTRY: part.entry, COLUMN: column, DEPTH: depth}
-            part.load(part.product.right, here, to, start + lower * PAIRS, PAIRS, exists)
+            part.load(self.right, here, to, start + lower * PAIRS, PAIRS, exists)
 
     def multiply(self, weights: Var, start: Expr, rows: Var, row: Expr) -> None:
         """Two instructions for every eight rows."""
@@ -237,7 +250,7 @@ class _AlongDepth:
             for half in range(0, PAIRS, 2):
                 first = [weights[start + lower + half + k] for k in (0, 1) for lower in (0, PAIRS)]
                 second = [rows[row + height * PAIRS + half + k] for k in (0, 1)]
-                self.part.instruction(first, second, total)
+                self._add(first, second, total)
 
     def pass_on(self) -> None:
         """Two neighbours of the rows, of a column and of that eight beyond."""
@@ -246,26 +259,22 @@ class _AlongDepth:
             for each in range(SUMS):
                 row = height * MATRIX + part.within * 2 + each % 2
                 column = part.group + each // 2 * MATRIX
-                part.pass_on(row, column, int64(height * SUMS + each))
+                self._pass_on(row, column, int64(height * SUMS + each))
 
 
-class _AcrossDepth:
+class _AcrossDepth(_Weights):
     """Weights whose columns lie along memory: rows are the first factor, columns the second."""
-
-    def __init__(self, part: SkinnyPart) -> None:
-        self.part, self.width = part, part.tiles.columns // GROUPS
-        self.heights = part.lines // MATRIX
 
     def load(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Neighbours of eight lines; beyond the last column, of those before."""
         part = self.part
-        with part.writer.unrolled(WIDEST, "line") as line:
+        with self.writer.unrolled(WIDEST, "line") as line:
             column: Expr = part.column + part.group * self.width
             if part.columns % part.tiles.columns:
                 column = tirx.min(column, int64(part.columns - self.width))
             here = {ENTRY: part.entry, COLUMN: column, DEPTH: depth + line}
             pairs = self.width // 2
-            part.load(part.product.right, here, to, start + line * pairs, pairs, exists)
+            part.load(self.right, here, to, start + line * pairs, pairs, exists)
 
     def multiply(self, weights: Var, start: Expr, rows: Var, row: Expr) -> None:
         """For each of the lane's columns two instructions, of four lines each."""
@@ -284,7 +293,7 @@ class _AcrossDepth:
                     first.append(rows[place])
                     first.append(rows[place + PAIRS] if upper else tirx.const(0, PAIR))
                 total = int64(column * SUMS)
-                self.part.instruction(first, second, total)
+                self._add(first, second, total)
 
     def pass_on(self) -> None:
         """Of each instruction two columns of a row, and of that eight below."""
@@ -293,4 +302,4 @@ class _AcrossDepth:
             for each in range(2 * self.heights):
                 row = part.group + each // 2 * MATRIX
                 column = (part.within * 2 + each % 2) * self.width + beside
-                part.pass_on(row, column, int64(beside * SUMS + each))
+                self._pass_on(row, column, int64(beside * SUMS + each))

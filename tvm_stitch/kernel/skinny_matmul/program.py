@@ -1,4 +1,4 @@
-"""Products of few rows by a large matrix, with the element-wise stages that follow them.
+"""Products of few rows by a large matrix, or several, with the element-wise stages that follow.
 
 In: the stages of a function. Out: TensorProducts whose weights are read by whole vectors, or why it
 is none of such products. Must not know threads.
@@ -17,13 +17,14 @@ from tvm_stitch.stages.stage import Refused, Stage, Var
 
 MOST_ROWS = 16  # what an instruction of tensor cores has of one side
 FEWEST_COLUMNS, FEWEST_DEPTH = 64, 64  # smaller matrices are no matter of memory
+MOST_BESIDE = 2  # products of the same rows that are computed together, as of a gated unit
 
 
 def skinny_products(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else."""
-    found = tensor_products(stages, outputs, fewest_rows=0)
+    found = tensor_products(stages, outputs, fewest_rows=0, most_beside=MOST_BESIDE)
     if isinstance(found, Refused):
         return found
     return next((Refused(reason) for reason in map(_why_not, found) if reason), found)
@@ -43,7 +44,7 @@ def _why_not(product: TensorProduct) -> str | None:
         return f"a product of {rows} rows, more than {MOST_ROWS}"
     if columns < FEWEST_COLUMNS or depth < FEWEST_DEPTH:
         return f"a matrix of {depth} x {columns}, too small to be worth a kernel of few rows"
-    for factor in (product.left, product.right):
+    for factor in (product.left, *(each.right for each in product.all)):
         if factor.vector < WIDEST or factor.is_in_pieces:
             return f"{factor.buffer.name} is not read by vectors of {WIDEST}"
     if rows == 1 and product.right.by_depth:

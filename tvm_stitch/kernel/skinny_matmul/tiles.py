@@ -80,7 +80,8 @@ def tiles_from_json(text: str) -> tuple[SkinnyTiles, ...]:
 
 @dataclass(frozen=True)
 class Fragments:
-    """Registers of a lane: sums, and pairs of halves of the weights and the rows of a chunk."""
+    """Registers of a lane: sums, and pairs of halves of the rows and of one matrix's weights of a
+    chunk."""
 
     sums: int
     weights: int
@@ -102,10 +103,11 @@ def padded_rows(product: TensorProduct) -> int:
 
 def footprint(product: TensorProduct, tiles: SkinnyTiles) -> Footprint:
     """What a block takes: the step that is multiplied, the one that is on its way, and the sums."""
-    own = fragments_of(product, tiles)
-    loaded = tiles.chunks * (own.weights + own.rows)
-    shared = tiles.warps * padded_rows(product) * tiles.pitch * SUM_BYTES
-    return Footprint(tiles.threads, 2 * loaded + own.sums + RESERVED_REGISTERS, shared)
+    own, matrices = fragments_of(product, tiles), len(product.all)
+    loaded = tiles.chunks * (matrices * own.weights + own.rows)
+    registers = 2 * loaded + matrices * own.sums + RESERVED_REGISTERS
+    shared = matrices * tiles.warps * padded_rows(product) * tiles.pitch * SUM_BYTES
+    return Footprint(tiles.threads, registers, shared)
 
 
 def blocks_of(product: TensorProduct, columns: int) -> int:
@@ -127,14 +129,18 @@ def choose_tiles(products: Sequence[TensorProduct], device: Device) -> tuple[Ski
     if blocks >= device.multiprocessors and all(each.right.by_depth for each in products):
         deepest = max(sizes_of(product)[2] for product in products)
         is_small = blocks < 2 * device.multiprocessors and deepest < SHALLOW
+        is_small = is_small and not any(each.beside for each in products)
         warps = MOST_WARPS if is_small else WARPS
     tiles = [
         SkinnyTiles(of_block, warps, _chunks(product, of_block, warps))
         for product, of_block in zip(products, columns, strict=True)
     ]
     if idle_share(products, tiles, device) > MOST_IDLE:
-        tiles = [replace(each, chunks=min(each.chunks, SHORT)) for each in tiles]
-    while tiles[0].warps > 1 and _shared(products, tiles) > STATIC_SHARED:
+        tiles = [
+            replace(each, chunks=min(each.chunks, max(1, SHORT // len(product.all))))
+            for product, each in zip(products, tiles, strict=True)
+        ]
+    while tiles[0].warps > 1 and not _fits(products, tiles, device):
         tiles = [replace(each, warps=each.warps // 2) for each in tiles]
     return tuple(tiles)
 
@@ -152,9 +158,10 @@ def idle_share(
     return 1 - blocks / (2 * resident) if resident < blocks < 2 * resident else 0.0
 
 
-def _shared(products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles]) -> int:
-    """Bytes of shared memory of a block."""
-    return max(own.shared for own in map(footprint, products, tiles))
+def _fits(products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles], device: Device) -> bool:
+    """Whether a block has the shared memory and the registers that it takes."""
+    found = list(map(footprint, products, tiles))
+    return all(own.shared <= STATIC_SHARED and own.registers_fit(1, device) for own in found)
 
 
 def _columns(product: TensorProduct, device: Device) -> int:
@@ -167,7 +174,9 @@ def _columns(product: TensorProduct, device: Device) -> int:
 
 def _chunks(product: TensorProduct, columns: int, warps: int) -> int:
     """Of a step: as many as there are registers for, and no more than a warp's share of them."""
-    if not product.right.by_depth:
-        return ACROSS_CHUNKS if columns > FRAGMENT else SHORT
     rows, _, depth, _ = sizes_of(product)
-    return LONG if rows <= MATRIX and (warps == WARPS or depth >= SHALLOW) else SHORT
+    if product.right.by_depth:
+        found = LONG if rows <= MATRIX and (warps == WARPS or depth >= SHALLOW) else SHORT
+    else:
+        found = ACROSS_CHUNKS if columns > FRAGMENT else SHORT
+    return max(1, found // len(product.all))

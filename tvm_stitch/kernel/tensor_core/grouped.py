@@ -22,17 +22,22 @@ MOST_PRODUCTS = 8
 
 
 def tensor_products(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], fewest_rows: int = FEWEST_ROWS
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    fewest_rows: int = FEWEST_ROWS,
+    most_beside: int = 0,
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else.
 
-    The deepest come first, whose blocks take the longest: less of the grid waits for the last.
+    Of one left factor so many more may be beside each, which what follows needs as well. The
+    deepest come first, whose blocks take the longest: less of the grid waits for the last.
     """
     parts = unrelated(stages, outputs, by_inputs=False)
     if len(parts) > MOST_PRODUCTS:
         return Refused(f"{len(parts)} computations, more than one kernel has products")
     found = [
-        tensor_product(*part, fewest_rows=fewest_rows) for part in parts or [(stages, outputs)]
+        tensor_product(*part, fewest_rows=fewest_rows, most_beside=most_beside)
+        for part in parts or [(stages, outputs)]
     ]
     refused = [each for each in found if isinstance(each, Refused)]
     if refused:

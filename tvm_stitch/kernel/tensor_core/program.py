@@ -105,6 +105,13 @@ class TensorProduct:
     contracted: Extent
     axes: dict[Var, dict[Var, Expr]]  # of each stage, by what it computes
     is_interleaved: bool = False  # a row of each entry, then the next row of each
+    # Of the same left factor and as large; what follows reads the results of all, and is here.
+    beside: tuple[TensorProduct, ...] = ()
+
+    @property
+    def all(self) -> tuple[TensorProduct, ...]:
+        """Itself and those beside it."""
+        return (self, *self.beside)
 
     @property
     def multiplied(self) -> str:
@@ -155,7 +162,8 @@ class TensorProduct:
     @property
     def inputs(self) -> tuple[Var, ...]:
         """What it reads from memory."""
-        reads = (read.buffer for stage in (self.stage, *self.after) for read in stage.reads)
+        stages = (*(each.stage for each in self.all), *self.after)
+        reads = (read.buffer for stage in stages for read in stage.reads)
         return tuple(buffer for buffer in dict.fromkeys(reads) if buffer not in self.computed)
 
     @property
@@ -175,24 +183,34 @@ def tensor_product(
     multiplied: tuple[str, ...] = MULTIPLIED,
     fewest_rows: int = FEWEST_ROWS,
     batched: int = 0,
+    most_beside: int = 0,
 ) -> TensorProduct | Refused:
     """The product that a function's stages are, if they are one, of these dtypes and rows.
 
     So many of the axes that only the left factor has count as entries: the outer ones, or the inner
     ones if the number is negative. If even 0 rows are enough, a vector by a matrix counts as well,
-    which is the reduction of a row or a column for others.
+    which is the reduction of a row or a column for others. Beside it there may be so many others of
+    the same left factor, by matrices that are as large.
     """
-    first, after = stages[0], stages[1:]
+    first = stages[0]
     if not first.is_reduction or not (is_product(first) or fewest_rows < 1):
         return Refused("it does not begin with a matrix product")
-    if any(stage.is_reduction for stage in after):
+    others = [stage for stage in stages[1:] if stage.is_reduction]
+    if len(others) > most_beside:
         return Refused("it reduces what the product gives")
     found = _product(first, multiplied, batched, fewest_rows < 1)
     if isinstance(found, Refused):
         return found
     if isinstance(found.rows, int) and found.rows < fewest_rows:
         return Refused(f"a product of {found.rows} rows, too few for tensor cores")
-    axes = dict(found.axes)
+    beside, made = list[TensorProduct](), {stage.output for stage in stages}
+    for stage in others:
+        other = _product(stage, multiplied, batched, fewest_rows < 1)
+        if isinstance(other, Refused) or not _is_alike(other, found) or other.right.buffer in made:
+            return Refused("it reduces what the product gives, or multiplies something else")
+        beside.append(other)
+    after = tuple(stage for stage in stages if not stage.is_reduction)
+    axes = {axis: own for each in (found, *beside) for axis, own in each.axes.items()}
     for stage in after:
         own = _axes_behind(stage, found)
         if own is None:
@@ -202,9 +220,25 @@ def tensor_product(
         for number, read in enumerate(stage.reads):
             if read.buffer in axes and not _is_own_element(stage, found, number):
                 return Refused(f"{stage.name} reads other elements than its own")
-    result = _rounded(first, after, outputs)
-    after = tuple(stage for stage in after if stage.output is not result)
-    return replace(found, result=result, after=after, outputs=outputs, axes=axes)
+    result, *results = (_rounded(each.stage, after, outputs) for each in (found, *beside))
+    after = tuple(stage for stage in after if stage.output not in (result, *results))
+    beside = [replace(each, result=own) for each, own in zip(beside, results, strict=True)]
+    return replace(
+        found, result=result, after=after, outputs=outputs, axes=axes, beside=tuple(beside)
+    )
+
+
+def _is_alike(other: TensorProduct, found: TensorProduct) -> bool:
+    """Whether a product has the left factor of another one, and a matrix that is as large."""
+    left, own = other.left, found.left
+    same = left.buffer is own.buffer and tvm_ffi.structural_equal(left.at, own.at)
+    dtypes = {dtype_of(each.result) for each in (other, found)}
+    layouts = {each.right.by_depth for each in (other, found)}
+    return (
+        same
+        and len(dtypes) == len(layouts) == 1
+        and all(map(same_size, map(as_int64, other.sizes), map(as_int64, found.sizes)))
+    )
 
 
 @memoized

@@ -68,11 +68,11 @@ class Candidate:
     cost_us: float
     verdict: Verdict | None = None
     why: str = ""
-    product: int | None = None  # of the region's own, which the kernel computes as well
+    products: tuple[int, ...] = ()  # of the region's own, which the kernel computes as well
 
 
-# Nodes, outputs, way and product: what tells candidates apart.
-Key = tuple[Nodes, tuple[Value, ...], Way, "int | None"]
+# Nodes, outputs, way and products: what tells candidates apart.
+Key = tuple[Nodes, tuple[Value, ...], Way, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -143,14 +143,14 @@ class _Search:
             kernel = self.judge.product(index)
             if not isinstance(kernel, Refused):
                 cost = kernel.cost_us + self.options.launch_us
-                self._add(0, (), Way.PRODUCT, cost, product=number)
+                self._add(0, (), Way.PRODUCT, cost, products=(number,))
 
     def _end_products(self) -> list[Nodes]:
         """What products' kernels can end with, one of them or several."""
-        ends: dict[int, list[Nodes]] = {}
+        ends: dict[tuple[int, ...], list[Nodes]] = {}
         for epilogue in epilogues(self.region, self.judge):
             why = f"an epilogue of {epilogue.product}, whose kernel ends with it"
-            ends.setdefault(epilogue.number, []).append(epilogue.nodes)
+            ends.setdefault(epilogue.numbers, []).append(epilogue.nodes)
             if epilogue.verdict is None:
                 outputs, cost = epilogue.outputs, epilogue.cost_us
                 self._add(epilogue.nodes, outputs, Way.EPILOGUE, cost, why=why)
@@ -158,7 +158,7 @@ class _Search:
                 verdict, cost = epilogue.verdict, epilogue.verdict.cost_us + self.options.launch_us
                 self._add(
                     epilogue.nodes, verdict.outputs, Way.PRODUCT, cost, verdict, why,
-                    product=epilogue.number,
+                    products=epilogue.numbers,
                 )  # fmt: skip
         taken = [nodes for each in ends.values() for nodes in each]
         # Of several products each may take its part: all the least, or all the most.
@@ -185,12 +185,12 @@ class _Search:
         cost_us: float,
         verdict: Verdict | None = None,
         why: str = "",
-        product: int | None = None,
+        products: tuple[int, ...] = (),
     ) -> None:
-        key = nodes, outputs, way, product
+        key = nodes, outputs, way, products
         if (outputs or way is Way.PRODUCT) and key not in self.found:
             reads = self.region.entering(nodes)
-            self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why, product)
+            self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why, products)
 
     def _least_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
         judge = self.judge
@@ -250,10 +250,10 @@ class _Search:
             verdict = self.judge(nodes)
             assert isinstance(verdict, Verdict), "kernel/ has accepted every set of the greedy plan"
             left &= ~nodes
-            taken.append((nodes, verdict.outputs, Way.STITCHED, None))
+            taken.append((nodes, verdict.outputs, Way.STITCHED, ()))
             for value in verdict.spare:
                 behind = self.judge.behind(value, nodes)
-                taken.append((behind, (value,), Way.STITCHED, None))
+                taken.append((behind, (value,), Way.STITCHED, ()))
         alone = {1 << place for place in bits(left)}
         ways = (Way.DEFAULT, Way.VIEW)
         taken += [key for key in self.found if key[0] in alone and key[2] in ways]

@@ -30,6 +30,7 @@ REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION, Pattern.PRODUCT)
 MOST_ANSWERS = 4096
 
 Answer = TypeVar("Answer")
+Products = tuple[int, ...]  # of the graph
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ class Judge:
         self.answers = answers or Answers()
         self.known: dict[tuple[Nodes, tuple[Value, ...]], Verdict | Refused] = {}
         self._products: dict[int, Kernel | Refused] = {}
-        self._ends: dict[tuple[int, Nodes, tuple[Value, ...]], Verdict | Refused] = {}
+        self._ends: dict[tuple[Products, Nodes, tuple[Value, ...]], Verdict | Refused] = {}
 
     def __call__(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | Refused:
         """The verdict on a set of nodes, convexity aside, that writes what others use, or less."""
@@ -146,25 +147,33 @@ class Judge:
         return [kernel for kernel in found if not isinstance(kernel, Refused)]
 
     def ending(
-        self, index: int, nodes: Nodes, outputs: tuple[Value, ...] | None = None
+        self, products: Products, nodes: Nodes, outputs: tuple[Value, ...] | None = None
     ) -> Verdict | Refused:
-        """The verdict on a product of the graph and a set of nodes at the end of its kernel."""
+        """The verdict on products of the graph and a set of nodes at the end of their kernel."""
         wanted = self.region.leaving(nodes) if outputs is None else outputs
-        key = index, nodes, wanted
+        key = products, nodes, wanted
         if key not in self._ends:
-            self._ends[key] = self._ending(index, nodes, wanted)
+            self._ends[key] = self._ending(products, nodes, wanted)
         return self._ends[key]
 
-    def _ending(self, index: int, nodes: Nodes, outputs: tuple[Value, ...]) -> Verdict | Refused:
-        alone = self.product(index)
-        if isinstance(alone, Refused):
-            return alone
-        stages = (*self.region.graph.nodes[index].stages, *self._stages(nodes))
+    def _ending(
+        self, products: Products, nodes: Nodes, outputs: tuple[Value, ...]
+    ) -> Verdict | Refused:
+        alone, graph = list[Kernel](), self.region.graph
+        for kernel in map(self.product, products):
+            if isinstance(kernel, Refused):
+                return kernel
+            alone.append(kernel)
+        multiplied = [graph.nodes[index] for index in products]
+        own = (stage for node in multiplied for stage in node.stages)
+        stages = (*own, *self._stages(nodes))
         written = tuple(map(self.region.buffer, outputs))
         kernel = choose_kernel(stages, written, self.device, self.bounds, self.schemes, PRODUCTS)
         if isinstance(kernel, Refused):
             return kernel
-        return Verdict(outputs, (), kernel, ended_us(kernel, alone))
+        tensors = (each for node in multiplied for each in (*node.operands, *node.results))
+        cost_us = ended_us(kernel, alone, map(graph.buffer, tensors))
+        return Verdict(outputs, (), kernel, cost_us)
 
     def revoked(self, verdicts: Iterable[Verdict]) -> list[Refused]:
         """Why verdicts do not hold after all: each is looked at as the kernel that it becomes."""

@@ -7,7 +7,7 @@ nobody states sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds
@@ -65,13 +65,19 @@ def default_kernel_us(
     return bounds.mean(at)
 
 
-def ended_us(kernel: Kernel, alone: Kernel) -> float:
-    """A product with what its kernel ends with, which nothing multiplied hides."""
+def ended_us(kernel: Kernel, alone: Sequence[Kernel], buffers: Iterable[Var]) -> float:
+    """Products with what their kernel ends with, which nothing multiplied hides.
+
+    Alone they have these buffers.
+    """
+    before = tuple(dict.fromkeys(buffers))
     more = kernel.bounds.mean(
-        lambda point: sum(map(point.bytes, kernel.buffers)) - sum(map(point.bytes, alone.buffers))
+        lambda point: sum(map(point.bytes, kernel.buffers)) - sum(map(point.bytes, before))
     )
-    moved = EPILOGUE_BYTES * more / kernel.device.bandwidth * 1e6
-    return alone.cost_us + max(kernel.cost_us - alone.cost_us, moved)
+    moved, timing = EPILOGUE_BYTES * more / kernel.device.bandwidth * 1e6, kernel.device.timing
+    started_once = (len(alone) - 1) * (timing.launch_us + timing.block_us)
+    together = sum(each.cost_us for each in alone) - started_once
+    return together + max(kernel.cost_us - together, moved)
 
 
 def epilogue_us(

@@ -67,9 +67,10 @@ def _others_us(
         if not isinstance(rest, Verdict):
             yield None
             return
-        yield epilogue.cost_us + rest.cost_us + options.launch_us
+        ended = epilogue.cost_us - (len(epilogue.numbers) - 1) * options.launch_us
+        yield ended + rest.cost_us + options.launch_us
         two = _two_kernels_us(nodes & ~epilogue.nodes, rest, judge, options)
-        yield None if two is None else epilogue.cost_us + two
+        yield None if two is None else ended + two
 
 
 def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Options) -> float | None:
