@@ -14,6 +14,8 @@ from tvm_stitch import simt
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.executable import compiler
 from tvm_stitch.kernel.codegen.prim_func import IN_PLACE_ATTRIBUTE
+from tvm_stitch.kernel.elementwise import changed
+from tvm_stitch.stages.visit import walked
 
 
 def pairs(kernel):
@@ -146,6 +148,37 @@ def test_what_stays_as_it_is_is_not_written(shape, positions):
         np.testing.assert_array_equal(given["cache"], cache)
         run({**given, name: given["cache"]}, seed=seed)
         np.testing.assert_array_equal(given["cache"], wanted)
+
+
+def test_blocks_of_a_large_cache_go_through_several_pieces(monkeypatch):
+    """As each is done at once where nothing changes, the grid would take as long as its launch."""
+    grids = [launched(the_kernel(cached((8, 8, n, 128), 1, "float16"))) for n in (128, 1024, 8192)]
+    assert grids == [512, 2048 // 2, 32768 // 16]
+    monkeypatch.setattr(changed, "FEWEST_BLOCKS", 2)
+    shape = 2, 3, 64, 8
+    kernel = the_kernel(cached(shape, 1, "float16"))
+    assert launched(kernel) < 2 * 3 * 64 * 8 // 256
+    (name,) = (p.name for p in kernel.params if p.name not in ("cache", "place", "new"))
+    rng = np.random.default_rng(0)
+    cache, new = (rng.normal(size=size).astype("float16") for size in (shape, (2, 3, 1, 8)))
+    wanted = cache.copy()
+    wanted[:, :, 41] = 2 * new[:, :, 0]
+    run = simt.Function(kernel.with_attr("tirx.noalias", False), H200)
+    for over in (np.zeros_like(cache), cache):
+        run({"cache": cache, "place": np.array([40]), "new": new, name: over}, seed=1)
+        np.testing.assert_array_equal(over, wanted)
+
+
+def launched(kernel) -> int:
+    """Blocks of a kernel's grid."""
+    found = []
+
+    def note(bound: tirx.AttrStmt) -> None:
+        if bound.attr_key == "thread_extent" and bound.node.thread_tag == "blockIdx.x":
+            found.append(int(bound.value))
+
+    walked(kernel.body, (tirx.AttrStmt, note))
+    return found[0]
 
 
 def test_what_changes_everywhere_is_always_written():

@@ -24,12 +24,16 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import flat_loads
 from tvm_stitch.kernel.ir.inlining import all_reads, with_inlined
+from tvm_stitch.kernel.ir.mapping import Flat
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.rows.emit import Part
 from tvm_stitch.stages.guards import is_branch
-from tvm_stitch.stages.stage import Expr, Stage, Var, handle, substitute
+from tvm_stitch.stages.stage import Expr, Stage, Var, constant, handle, substitute
 from tvm_stitch.stages.symbolic_analyzer import int64
 
+# A block takes so many pieces at most, one after the other, as leave so many blocks: those of which
+# nothing changes are done as soon as they are there, which a multiprocessor is told of one by one.
+MOST_TURNS, FEWEST_BLOCKS = 16, 1024
 MOST_INLINED = 8  # stages that a condition is made of, one behind the other
 _NAME = "tvm_stitch_lies_elsewhere"
 _SOURCE = f"""
@@ -37,6 +41,17 @@ __device__ __forceinline__ bool {_NAME}(const void* one, const void* other) {{
   return one != other;
 }}
 """
+
+
+def turns_of(program: Program, mapping: Flat) -> int:
+    """Pieces that each block goes through, where few elements may change of many."""
+    total, turns = constant(program.space.columns), 1
+    if total is None or not all(_keeps(program, output) for output in program.outputs):
+        return turns
+    blocks, rest = divmod(total, mapping.reach)
+    while not rest and turns < MOST_TURNS and blocks % 2 == 0 and blocks > FEWEST_BLOCKS:
+        blocks, turns = blocks // 2, turns * 2
+    return turns
 
 
 @contextmanager
@@ -55,14 +70,12 @@ def _changes(part: Part) -> Expr | None:
     """What holds if any element of a thread that exists has to be written; None: it always does."""
     found: list[Expr] = []
     for output in part.program.outputs:
-        stage = part.program.producer.get(output)
-        kept = None if stage is None else _kept(part.program, stage)
-        asked = None if kept is None else _of_inputs(part.program, kept.asked)
-        if kept is None or asked is None:
+        kept = _keeps(part.program, output)
+        if kept is None:
             return None
         first = (part.views[buffer].ptr_to([int64(0)]) for buffer in (kept.source, output))
         found.append(T.cuda.func_call(_NAME, *first, source_code=_SOURCE, return_type="bool"))
-        found += _at_lanes(part, asked)
+        found += _at_lanes(part, kept.asked)
     return tirx.any(*found)
 
 
@@ -71,11 +84,14 @@ class _Kept:
     """A tensor whose elements a stage keeps, each where it was."""
 
     source: Var
-    asked: Stage  # whether an element is another one
+    asked: Stage  # whether an element is another one, by what the kernel reads
 
 
-def _kept(program: Program, stage: Stage) -> _Kept | None:
-    """What a stage keeps elements of, if that is an input and as large."""
+def _keeps(program: Program, output: Var) -> _Kept | None:
+    """What an output keeps elements of, if that is an input and as large."""
+    stage = program.producer.get(output)
+    if stage is None:
+        return None
     value, conditions = stage.value, list[Expr]()
     while isinstance(value, tvm.ir.Call) and is_branch(value):
         condition, _, value = value.args
@@ -84,7 +100,8 @@ def _kept(program: Program, stage: Stage) -> _Kept | None:
         if read.key == handle(value) and read.buffer in program.inputs:
             same = tvm_ffi.structural_equal(read.buffer.ty, stage.output.ty)
             if same and program.place(stage, read) is Where.SAME:
-                return _Kept(read.buffer, replace(stage, value=tirx.any(*conditions)))
+                asked = _of_inputs(program, replace(stage, value=tirx.any(*conditions)))
+                return None if asked is None else _Kept(read.buffer, asked)
     return None
 
 

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tvm import tirx
+
 from tvm_stitch.kernel.analysis.addressing import Address, AddressKey, Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
 from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES
@@ -20,7 +22,7 @@ from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
-from tvm_stitch.kernel.elementwise.changed import where_changed
+from tvm_stitch.kernel.elementwise.changed import turns_of, where_changed
 from tvm_stitch.kernel.elementwise.emit_register_tile import emit_register_tile
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
 from tvm_stitch.kernel.elementwise.overlapping_reads import (
@@ -167,10 +169,13 @@ def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
         tiles = TilePosition(tiling_of(program), program.space, mapping, place)
         emit_batch([TilePart(program, mapping, place, tiles)])
         return tiles.blocks
-    part = Part(program, mapping, place, Position(program.space, mapping, place))
-    with where_changed(part):
-        emit_batch([part])
-    return part.position.blocks
+    pieces, turns = Position(program.space, mapping, place).blocks, turns_of(program, mapping)
+    with place.writer.rolled(turns, "turn") as turn:
+        piece = replace(place, block=place.block * turns + turn if turns > 1 else place.block)
+        part = Part(program, mapping, piece, Position(program.space, mapping, piece))
+        with where_changed(part):
+            emit_batch([part])
+    return tirx.floordiv(pieces, turns) if turns > 1 else pieces
 
 
 def _why(program: Program, mapping: Flat) -> str:
