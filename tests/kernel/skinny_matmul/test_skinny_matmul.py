@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from check import A100, H200, HALVES, check, primfuncs
 from tensor_products import linear, linear_of_torch, product_function, projected
+from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph
 
@@ -239,6 +240,62 @@ def test_biases_and_what_else_is_needed_of_a_gated_product():
     case = graph("float16", [(6, 256), *[(256, 136)] * 3, (136,)], build, expected)
     assert len(tiles_of(case)) == 1
     check(case, kernels=1, orders=2)
+
+
+def halved(dtype, rows, depth, columns, along, gate="silu") -> Case:
+    """The same by a matrix that has the columns of both, behind a bias and a view."""
+    emitted, exact = GATES[gate]
+
+    def build(emit, x, w, b):
+        turned = emit(op.permute_dims(w)) if along else w
+        both = emit(op.add(projected(emit, x, turned, dtype), b))
+        both = emit(op.reshape(both, (rows, 1, 2 * columns)))
+        parts = emit(op.split(both, 2, -1))
+        own, other = (emit(relax.TupleGetItem(parts, number)) for number in range(2))
+        return emit(op.multiply(emit(emitted(own)), other))
+
+    def expected(x, w, b):
+        both = (x @ (w.T if along else w) + b)[:, None]
+        return exact(both[..., :columns]) * both[..., columns:]
+
+    of_weights = (2 * columns, depth) if along else (depth, 2 * columns)
+    return graph(dtype, [(rows, depth), of_weights, (2 * columns,)], build, expected)
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    "rows, depth, columns, gate",
+    [(2, 1000, 328, "silu"), (7, 72, 136, "gelu"), (8, 512, 1000, "silu"), (16, 136, 264, "gelu")],
+)
+def test_a_gate_and_what_it_gates_by_one_matrix(along, dtype, rows, depth, columns, gate):
+    made = halved(dtype, rows, depth, columns, along, gate)
+    assert len(tiles_of(made)) == 1
+    check(made, kernels=1, orders=2)
+
+
+@pytest.mark.parametrize("columns", [68, 1027])
+def test_halves_of_any_number_of_columns_along_the_depth(columns):
+    made = halved("float16", 5, 136, columns, along=True)
+    assert len(tiles_of(made)) == 1
+    check(made, kernels=1, orders=2)
+
+
+def test_columns_that_somebody_reads_whole_stay_together():
+    def build(emit, x, w):
+        both = projected(emit, x, w, "float16")
+        parts = emit(op.split(both, 2, -1))
+        own, other = (emit(relax.TupleGetItem(parts, number)) for number in range(2))
+        return both, emit(op.multiply(own, other))
+
+    def expected(x, w):
+        both = x @ w
+        return both, both[:, :136] * both[:, 136:]
+
+    case = graph("float16", [(4, 256), (256, 272)], build, expected)
+    assert len(tiles_of(case)) == 1
+    check(case, kernels=2, orders=2)
 
 
 def test_products_of_different_inputs_are_no_gated_product():

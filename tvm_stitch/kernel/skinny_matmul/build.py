@@ -41,6 +41,8 @@ class SkinnyKernel(EmittedProducts):
     """Products of few rows whose blocks are one grid, and the tiles of each."""
 
     attribute: ClassVar[str] = SKINNY_ATTRIBUTE
+    # Of columns that are read in parts it takes all readers, behind what is computed of all.
+    most_at_once: ClassVar[int] = 8
     tiles: tuple[SkinnyTiles, ...]
 
     @cached_property

@@ -10,6 +10,7 @@ memory, others reduce columns, by panels or in rounds: 6.9 us, and 6.3.
 
 from __future__ import annotations
 
+from tvm_stitch.kernel.skinny_matmul.column_parts import with_parts
 from tvm_stitch.kernel.tensor_core.grouped import tensor_products
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.extents import NOMINAL
@@ -24,6 +25,7 @@ def skinny_products(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else."""
+    stages = with_parts(stages, outputs, MOST_BESIDE + 1)
     found = tensor_products(stages, outputs, fewest_rows=0, most_beside=MOST_BESIDE)
     if isinstance(found, Refused):
         return found

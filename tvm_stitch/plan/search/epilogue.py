@@ -24,6 +24,7 @@ from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+_AT_ONCE = (*_FREE, Pattern.INJECTIVE)  # of what a kernel may have to take together
 MOST_TOGETHER = 3  # products of one kernel that are needed together
 MOST_ALIKE = 8  # of one input and size among which those are looked for
 
@@ -146,7 +147,7 @@ def _beyond(region: Region, judge: Judge, products: Products, inside: Nodes) -> 
     most = min(0 if isinstance(kernel, Refused) else kernel.most_at_once for kernel in kernels)
     for _ in range(most):
         users = region.around(inside, region.users)
-        free = [p for p in bits(users) if region.nodes[p].pattern in _FREE]
+        free = [p for p in bits(users) if region.nodes[p].pattern in _AT_ONCE]
         if not free:
             return 0
         inside = _between(region, inside | 1 << free[0])
