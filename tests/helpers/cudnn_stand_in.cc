@@ -242,14 +242,14 @@ class Machine {
         case POINTWISE_ADD:
           result = value(0) + value(1);
           break;
-        case POINTWISE_SUB:
-          result = value(0) - value(1);
+        case POINTWISE_SUB:  // attention's kernels take 0 for the largest score where no key is seen
+          result = value(0) - (value(0) == -INFINITY ? 0 : value(1));
           break;
         case POINTWISE_MUL:
           result = value(0) * value(1);
           break;
-        case POINTWISE_DIV:
-          result = value(0) / value(1);
+        case POINTWISE_DIV:  // and give 0 in such rows
+          result = value(0) / (value(1) == 0 ? 1 : value(1));
           break;
         case POINTWISE_EXP:
           result = std::exp(value(0));

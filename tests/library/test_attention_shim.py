@@ -105,12 +105,15 @@ def test_biases(seen, name):
     check(of(TOP_LEFT, bias=bias), bias=count)
 
 
-def test_rows_that_see_no_key_are_no_numbers(seen):
+def test_rows_that_see_no_key_are_zeros(seen):
     attention = of(bias=Bias(0, 0, 0, 9, 1))
     arrays = arrays_of(attention, "float16", 7 * 9)
     arrays[3].reshape(7, 9)[2] = -np.inf
     found = call(attention, arrays, "float16").reshape(2, 7, -1)
-    assert np.isnan(found[:, 2]).all() and not np.isnan(found[:, [0, 1, 3, 4, 5, 6]]).any()
+    assert (found[:, 2] == 0).all() and (found[:, [0, 1, 3, 4, 5, 6]] != 0).all()
+    arrays[0][0] = np.nan  # of the first query, which sees all
+    found = call(attention, arrays, "float16").reshape(2, 7, 3, -1)
+    assert np.isnan(found[0, 0, 0]).all() and np.isnan(found).sum() == 8
 
 
 def test_heads_of_one_product_are_read_in_place(seen):

@@ -1,6 +1,7 @@
 """The library's attention by NumPy, for modules that run where there is no GPU.
 
-In: an Attention and arrays. Out: its result is written where it says, computed in float64.
+In: an Attention and arrays. Out: its result is written where it says, computed in float64. A row
+that sees no key is 0.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ def attend(attention: Attention, tensors: Sequence[np.ndarray], output: np.ndarr
     values = _heads(tensors[2], a.value, (a.batch, a.key_heads, a.keys, a.value_depth))
     keys, values = (_repeated(each, a.heads // a.key_heads) for each in (keys, values))
     with np.errstate(invalid="ignore"):
-        weights = _softmax(_scores(a, query, keys, tensors))
-        found = weights @ values
+        found = _softmax(_scores(a, query, keys, tensors)) @ values
     shape = (a.batch, a.heads, a.queries, a.value_depth)
     written = strided(output, shape, _strides(a.output), a.output.start)
     written[...] = found.astype(output.dtype)
@@ -43,9 +43,10 @@ def _scores(
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
-    """Rows without any key that is seen are no numbers, as their sum is."""
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
+    most = scores.max(-1, keepdims=True)
+    powers = np.exp(scores - np.where(most == -np.inf, 0, most))
+    total = powers.sum(-1, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
 
 
 def _heads(array: np.ndarray, place: Place, shape: tuple[int, ...]) -> np.ndarray:

@@ -160,6 +160,22 @@ def test_a_layer_is_one_part(libraries, kind, dtype):
     torch.testing.assert_close(found.double(), wanted, rtol=close, atol=close)
 
 
+@pytest.mark.parametrize("kind", [torch.bool, torch.bfloat16])
+@pytest.mark.parametrize(("queries", "keys", "depth"), [(7, 9, 16), (40, 70, 64)])
+def test_rows_that_see_no_key_are_zeros(libraries, queries, keys, depth, kind):
+    """Small attention is a softmax between products, the other is cuDNN's."""
+    q, k, v = (torch.randn(2, 2, n, depth).bfloat16() for n in (queries, keys, keys))
+    mask = torch.rand(2, 1, queries, keys) < 0.5
+    mask[0, :, 2:5] = False
+    if kind is not torch.bool:
+        mask = torch.zeros(mask.shape, dtype=kind).masked_fill(~mask, -torch.inf)
+    ours = GraphCompiler(Settings(device=EXECUTOR, smallest_part=1))
+    with torch.no_grad():
+        found = torch.compile(lambda *given: sdpa(*given) * 2, backend=ours)(q, k, v, mask)
+    assert not ours.log.report().left and (found[0, :, 2:5] == 0).all()
+    torch.testing.assert_close(found, sdpa(q, k, v, mask) * 2, rtol=0, atol=6e-2)
+
+
 @pytest.mark.parametrize("why", ["training", "float32", "deep heads", "no library"])
 def test_other_attention_is_pytorchs(libraries, monkeypatch, why):
     if why == "no library":

@@ -84,6 +84,13 @@ def test_extremes_hand_on_what_is_not_a_number():
     check(lambda x: (x.amax(1), x.amin(0), x.softmax(1), x.max(), x[1].min(), x[2].max()), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_safe_softmax_is_zero_of_nothing_but_minus_infinity(dtype):
+    inf = float("inf")
+    x = torch.tensor([[-inf] * 3, [1.0, -inf, 2.0], [-inf, NAN, -inf], [-inf, 3.0, inf]]).to(dtype)
+    check(lambda x: (torch._safe_softmax(x, -1), torch._safe_softmax(x, 0), x.softmax(-1)), x)
+
+
 def test_of_one_element():
     x = torch.tensor(3.0)
     check(lambda x: (x.sum(), x.mean(), x.amax(), x.any()), x)

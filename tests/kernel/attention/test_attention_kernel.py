@@ -65,9 +65,7 @@ def tensors_of(arrays, dtype: str):
     return [(array.shape, dtype) for array in arrays]
 
 
-def right(
-    a: Attention, dtype="float16", tiles: AttentionTiles | None = None, arrays=None, unseen=np.nan
-) -> None:
+def right(a: Attention, dtype="float16", tiles: AttentionTiles | None = None, arrays=None) -> None:
     """The kernel is right in shuffled orders of threads, and without hazards."""
     arrays = arrays or arrays_of(a, dtype)
     tensors = tensors_of(arrays, dtype)
@@ -78,7 +76,6 @@ def right(
         kernel = emit_attention(a, tensors, tiles)
     expected = arrays[-1].astype("float64")
     attend(a, [array.astype("float64") for array in arrays[:-1]], expected)
-    expected[np.isnan(expected)] = unseen
     for seed in (1, 2):
         given = [array.view(np.uint16) if dtype == "bfloat16" else array for array in arrays]
         run = tvm_stitch.simt.Function(kernel, H200, check=True)(given, seed=seed)
@@ -126,7 +123,46 @@ def test_biases_for_all_heads_and_rows_that_see_no_key():
     arrays = arrays_of(a, "float16")
     arrays[3][0, 17:] = -np.inf
     arrays[3][1] = -np.inf
-    right(a, arrays=arrays, unseen=0)  # as PyTorch has it
+    right(a, arrays=arrays)
+
+
+def left_padded(a: Attention, arrays) -> None:
+    """The first entry's tokens begin late: rows before see nothing, and splits no key they see."""
+    arrays[3][...] = np.where(np.tri(a.queries, a.keys, a.keys - a.queries, bool), 0, -np.inf)
+    arrays[3][0, :, : a.keys - a.queries // 2] = -np.inf
+    arrays[3][1, -1, : a.keys - 1] = -np.inf
+
+
+@pytest.mark.parametrize("ahead", (False, True))
+@pytest.mark.parametrize(
+    "sizes, splits, warps",
+    [((4, 2, 3, 300, 32), 1, 4), ((4, 1, 4, 200, 32), 8, 2), ((2, 2, 4, 17, 32), 2, 1)],
+)
+def test_keys_of_whole_warps_and_blocks_are_hidden(sizes, splits, warps, ahead):
+    hidden_right(sizes, AttentionTiles(splits, warps, ahead))
+
+
+@pytest.mark.parametrize("queries, keys", [(20, 20), (70, 90)])
+@pytest.mark.parametrize("turn", (16, 32))
+def test_keys_of_whole_turns_are_hidden(queries, keys, turn):
+    hidden_right((2, 1, queries, keys, 32), AttentionTiles(1, 2, True, by_rows=True, turn=turn))
+
+
+def hidden_right(sizes, tiles: AttentionTiles, mask=NO_MASK) -> None:
+    """A bias of each entry, which hides all keys of some rows; beside it perhaps a mask."""
+    *_, queries, keys, _ = sizes
+    a = attention(*sizes, batch=2, mask=mask, bias=Bias(0, queries * keys, 0, keys, 1))
+    arrays = arrays_of(a, "float16")
+    arrays[3] = np.zeros((2, queries, keys), "float16")
+    left_padded(a, arrays)
+    right(a, tiles=tiles, arrays=arrays)
+    assert (arrays[-1][0, 0] == 0).all() and (arrays[-1][1, 0] != 0).any()
+
+
+def test_a_mask_leaves_what_a_bias_hides():
+    for mask in (TOP_LEFT, BOTTOM_RIGHT):
+        hidden_right((4, 2, 3, 40, 32), AttentionTiles(1, 2, False), mask)
+        hidden_right((2, 2, 40, 40, 32), AttentionTiles(1, 2, True, by_rows=True), mask)
 
 
 def test_the_least_number_is_no_infinity():
@@ -267,8 +303,11 @@ def counted(*sizes, bias=None, mask=NO_MASK) -> Attention:
 UNLIKE = 5  # no other extent
 
 
-def right_at(a: Attention, lengths, dtype="float16", tiles: AttentionTiles | None = None) -> None:
-    """One kernel is right at all of these numbers of keys."""
+def right_at(
+    a: Attention, lengths, dtype="float16", tiles: AttentionTiles | None = None, hides=False
+) -> None:
+    """One kernel is right at all of these numbers of keys, of which the first query may see none,
+    and the last one the last."""
     shapes = [array.shape for array in arrays_of(a.at(UNLIKE), dtype)]
     tensors = [
         (tuple(KEYS if each == UNLIKE else each for each in shape), dtype) for shape in shapes
@@ -280,6 +319,8 @@ def right_at(a: Attention, lengths, dtype="float16", tiles: AttentionTiles | Non
     function = tvm_stitch.simt.Function(kernel, H200, check=True)
     for length in lengths:
         arrays = arrays_of(a.at(length), dtype, seed=length)
+        if hides:
+            arrays[3][0] = arrays[3][-1, :-1] = -np.inf
         expected = arrays[-1].astype("float64")
         attend(a.at(length), [array.astype("float64") for array in arrays[:-1]], expected)
         given = [array.view(np.uint16) if dtype == "bfloat16" else array for array in arrays]
@@ -309,6 +350,10 @@ def test_every_tile_of_counted_keys(splits, warps, ahead):
 def test_masks_and_biases_of_counted_keys(mask):
     right_at(counted(4, 2, 1, 0, 32, mask=mask), (1, 40, 1100))
     right_at(counted(4, 2, 2, 0, 32, bias=Bias(0, 0, 0, KEYS, 1)), (3, 31, 1100))
+
+
+def test_counted_keys_of_which_rows_see_one_or_none():
+    right_at(counted(4, 2, 2, 0, 32, bias=Bias(0, 0, 0, KEYS, 1)), (1, 7, 40, 1027), hides=True)
 
 
 def test_counted_keys_are_planned_as_many_and_for_few_queries():

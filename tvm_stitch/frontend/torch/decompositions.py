@@ -51,6 +51,7 @@ _CONVERTED = (
     _aten.im2col,
     _aten.lerp,
     _aten.roll,
+    _aten._safe_softmax,
     _aten.select_scatter,
     _aten.unfold_backward,
     *(getattr(_aten, name) for name in PADDING),
@@ -167,7 +168,7 @@ def training_decompositions() -> dict[Any, Callable[..., Any]]:
     tokens of GPT-2, beside logits of 103 MB that are there anyway. Written out, the maximum and the
     sum of each row are kept, of which the rest is computed again.
     """
-    return {**decompositions(), **get_decompositions([_aten._log_softmax])}
+    return {**decompositions(), **get_decompositions([_aten._log_softmax, _aten._safe_softmax])}
 
 
 @cache
@@ -306,4 +307,6 @@ def _attention(
         scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
     elif attn_mask is not None:
         scores = scores + attn_mask
-    return torch.dropout(torch.softmax(scores, -1), dropout_p, dropout_p > 0) @ value
+    # A causal mask alone hides no whole row.
+    softmax = torch.softmax if attn_mask is None or is_causal else torch._safe_softmax
+    return torch.dropout(softmax(scores, -1), dropout_p, dropout_p > 0) @ value

@@ -104,6 +104,7 @@ def check(mod, reads=None, arrays=None, dtype="float16"):
     found = np.zeros(want.size)
     attend(attention, [np.asarray(given[name]) for name in names], found)
     error = np.abs(found.reshape(want.shape) - want)
+    assert not np.isnan(found).any()
     assert np.nanmax(error) <= CLOSE[dtype] * np.nanmax(np.abs(want))
     return attention
 
@@ -163,17 +164,33 @@ def test_heads_that_stay_apart():
     assert (found.batch, found.heads, found.scale) == (1, 6, 1.0)
 
 
-def test_a_softmax_that_is_written_out():
-    def body(emit, q, k, v):
-        q, k, v = (heads(emit, x) for x in (q, k, v))
-        s = emit(
-            op.astype(half_product(emit, q, emit(op.permute_dims(k, [0, 1, 3, 2]))), "float32")
-        )
-        e = emit(op.exp(emit(op.subtract(s, emit(op.max(s, [-1], keepdims=True))))))
-        p = emit(op.divide(e, emit(op.sum(e, [-1], keepdims=True))))
-        return joined(emit, half_product(emit, emit(op.astype(p, "float16")), v))
+def written_out(emit, q, k, v, bias, unlike=None):
+    """A softmax as stages; with what its sum is unlike where that is divided by."""
+    q, k, v = (heads(emit, x) for x in (q, k, v))
+    s = emit(op.astype(half_product(emit, q, emit(op.permute_dims(k, [0, 1, 3, 2]))), "float32"))
+    s = emit(op.add(s, emit(op.astype(bias, "float32"))))
+    e = emit(op.exp(emit(op.subtract(s, emit(op.max(s, [-1], keepdims=True))))))
+    total = emit(op.sum(e, [-1], keepdims=True))
+    if unlike is not None:
+        zero, one = (relax.const(each, "float32") for each in (unlike, 1.0))
+        total = emit(op.where(emit(op.equal(total, zero)), one, total))
+    weights = emit(op.astype(emit(op.divide(e, total)), "float16"))
+    return joined(emit, half_product(emit, weights, v))
 
-    check(module(body, *shapes()), ["p0", "p1", "p2"])
+
+@pytest.mark.parametrize("unlike", (None, 0.0, 2.0))
+def test_a_softmax_that_is_written_out(unlike):
+    """Where a bias hides all keys of a query, that of PyTorch's attention is 0."""
+    mod = module(lambda *given: written_out(*given, unlike), *shapes(), (7, 9))
+    if unlike == 2.0:
+        assert asked(mod) == ([], [])
+        return
+    arrays = random_inputs(mod, 0)
+    if unlike is not None:
+        arrays[3][2] = -np.inf
+        (want,) = reference(mod, arrays)
+        assert (want[:, 2] == 0).all() and not np.isnan(want).any()
+    check(mod, ["p0", "p1", "p2", "p3"], arrays)
 
 
 @pytest.mark.spread(3)

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
-from check import DTYPES, HALVES, check, primfuncs
+from check import DTYPES, H200, HALVES, check, primfuncs
 from tvm.relax import op
 from zoo import graph, softmax64
+
+from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.reference import random_inputs
+from tvm_stitch.verify import stitched_for_cpu
 
 
 def attended(q, k, v, bias=0.0, scale=None, causal=None):
@@ -51,6 +55,27 @@ def test_a_bias(dtype):
         attended,
     )
     check(case, kernels=None, orders=2)
+
+
+@pytest.mark.parametrize("causal", [None, "TopLeft"])
+def test_rows_that_see_no_key_are_zeros(causal):
+    """As PyTorch has it; TVM's own, and so a reference in float64, has no number there."""
+    hidden = np.zeros((1, 1, 7, 9), "float32")
+    hidden[..., 3, :] = hidden[..., :2, 0] = hidden[..., 5, 4:] = -np.inf
+
+    def function(emit, q, k, v, bias):
+        return emit(op.nn.attention(q, k, v, bias, causal_mask=causal))
+
+    shapes = [(1, 7, 2, 8), (1, 9, 2, 8), (1, 9, 2, 8), hidden.shape]
+    mod = graph("float32", shapes, function, attended).module
+    arrays = [*random_inputs(mod, 0)[:3], hidden]
+    with np.errstate(invalid="ignore"):
+        exact = np.nan_to_num(attended(*(a.astype("float64") for a in arrays), causal=causal))
+    assert not exact[:, 3].any() and exact[:, 4].all()
+    runner = Runner(stitched_for_cpu(mod, H200), H200)
+    for seed in (1, 2):
+        np.testing.assert_allclose(runner.run(arrays, seed)[0], exact, rtol=0, atol=1e-5)
+    assert runner.ran and not runner.hazards
 
 
 def test_products_of_halves_run_on_tensor_cores():

@@ -190,6 +190,20 @@ def _softmax(function: Callable[..., Expr]) -> Converter:
     return convert
 
 
+def _safe_softmax(call: Call, x: Expr, dim: int, dtype: Any = None) -> Expr:
+    """exp(x - max) / sum, but 0 along rows of nothing but minus infinity, of which the sum is 0."""
+    to, x = call.dtype, call.wide(x)
+    if not rank(x):
+        raise TorchError("a softmax of one element")
+    most = call.emit(_op.max(x, dim, keepdims=True))  # TVM's, which is finite of no values at all
+    powers = call.emit(_op.exp(call.emit(_op.subtract(x, most))))
+    total = call.emit(_op.sum(powers, dim, keepdims=True))
+    zero, one = (call.number(each, wide(to)) for each in (0.0, 1.0))
+    is_unseen = call.emit(_op.equal(total, zero))
+    divisor = call.emit(_op.where(is_unseen, one, total))
+    return call.cast(call.emit(_op.divide(powers, divisor)), to)
+
+
 def _running(function: Callable[..., Expr]) -> Converter:
     """Running sums or products along rows; PyTorch has those along a few long ones."""
 
@@ -220,6 +234,7 @@ SMALLEST = _extreme(_op.min, "smallest")
 
 OPERATORS: dict[str, Converter] = {
     "_log_softmax": _softmax(_op.nn.log_softmax),
+    "_safe_softmax": _safe_softmax,
     "_softmax": _softmax(_op.nn.softmax),
     "amax": LARGEST,
     "amin": SMALLEST,

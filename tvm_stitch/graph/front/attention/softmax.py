@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.attention.bindings import Bindings
-from tvm_stitch.graph.front.decompose.stages import numbers_of
+from tvm_stitch.graph.front.decompose.stages import number_of, numbers_of
 
 
 def softmax_argument(
@@ -23,7 +23,8 @@ def softmax_argument(
     quotient = bindings.call(binding.var, "divide")
     if quotient is None:
         return None
-    powers, sums = quotient.args
+    powers, divisor = quotient.args
+    sums, between = _nonzero(divisor, bindings)
     exp, total = bindings.call(powers, "exp"), bindings.call(sums, "sum")
     below = None if exp is None else bindings.call(exp.args[0], "subtract")
     if exp is None or below is None or total is None or not _along_last(total, powers):
@@ -32,7 +33,20 @@ def softmax_argument(
     highest = bindings.call(most, "max")
     if highest is None or not _along_last(highest, value):
         return None
-    return value, (most, exp.args[0], powers, sums)
+    return value, (most, exp.args[0], powers, sums, *between)
+
+
+def _nonzero(divisor: Expr, bindings: Bindings) -> tuple[Expr, tuple[relax.Var, ...]]:
+    """The sum behind a divisor that is 1 where it is 0, of rows that see no key; and what is
+    between."""
+    chosen = bindings.call(divisor, "where")
+    if chosen is None:
+        return divisor, ()
+    condition, one, sums = chosen.args
+    is_zero = bindings.call(condition, "equal")
+    if is_zero is None or number_of(one) != 1 or number_of(is_zero.args[1]) != 0:
+        return divisor, ()
+    return (sums, (condition, divisor)) if is_zero.args[0].same_as(sums) else (divisor, ())
 
 
 def _along_last(call: Call, of: Expr) -> bool:

@@ -1,7 +1,7 @@
 """Attention as two matrix products around a softmax, which computes in float32.
 
 TVM's own has its scores and its softmax in the dtype of the data, and runs no product of it on
-tensor cores.
+tensor cores. A bias may hide all keys of a query, whose result is 0 then, as PyTorch has it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ def attention(call: Call, stage: Stages) -> Expr | None:
     wide = ACCUMULATORS[str(dtype)]
     scores = _product(query, keys, wide, stage)
     scores = stage(op.multiply, scores, scale)
-    if len(call.args) > 3:
+    is_biased = len(call.args) > 3
+    if is_biased:
         scores = stage(op.add, scores, stage.widen(call.args[3]))
     if attributes.causal_mask is not None:
         scores = stage.compute(_masked(attributes.causal_mask), scores, name="causal_mask")
-    weights = stage.written(softmax.softmax, op.nn.softmax(scores))
+    family = softmax.safe_softmax if is_biased else softmax.softmax
+    weights = stage.written(family, op.nn.softmax(scores))
     # Rounded before it is turned: products end with a cast, and read what is turned in place.
     found = _product(stage.cast(weights, dtype), values, dtype, stage)
     return stage.last(op.permute_dims, found, axes=[0, 2, 1, 3])
