@@ -459,7 +459,7 @@ PYTORCHS, CUDNNS = [1, 2, 0, 3, 4], [3, 1, 2, 0, 4]
     ("how", "order"),
     [
         ("halves", CUDNNS),
-        ("a mask", CUDNNS),
+        ("a mask", PYTORCHS),
         ("float32", PYTORCHS),
         ("few queries", PYTORCHS),
         ("sizes that change", PYTORCHS),

@@ -5,8 +5,11 @@ PyTorch's, while the graph is traced; PyTorch says itself what cuDNN takes, and 
 the rest. Must not know what becomes of the graph.
 
 PyTorch 2.11 prefers its flash attention, which on an H200 takes 1.2 to 2.0 times as long for
-bfloat16 of 64 to 8192 queries, and 1.6 to 2.0 times as long backward, or where there is a mask its
-efficient attention: 1.2 times, and as long backward (bench/results/h200/torch_models.md).
+bfloat16 of 64 to 8192 queries, and 1.6 to 2.0 times as long backward
+(bench/results/h200/torch_models.md). Where there is a mask, it is its efficient attention: 1.2
+times as long, and as long backward. That stays: it is 0 in rows that see no key, where PyTorch
+gives cuDNN a finite number for what is hidden, and cuDNN's gradients of masked attention may be no
+numbers (pytorch#196678).
 """
 
 from __future__ import annotations
@@ -75,9 +78,13 @@ def _is_faster(graph: fx.Graph, device: torch.device) -> bool:
 
 
 def _suits_cudnn(call: fx.Node) -> bool:
-    *given, _mask = tensors_given(call)
+    *given, mask = tensors_given(call)
     tensors = [traced(each) for each in given if each is not None]
-    if len(tensors) < len(given) or any(tensor.dtype not in HALVES for tensor in tensors):
+    if (
+        mask is not None
+        or len(tensors) < len(given)
+        or any(tensor.dtype not in HALVES for tensor in tensors)
+    ):
         return False
     is_known = all(isinstance(size, int) for tensor in tensors for size in tensor.shape)
     return is_known and bool(tensors[0].shape[-2] >= FEWEST_QUERIES)
