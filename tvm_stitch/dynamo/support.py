@@ -27,7 +27,7 @@ from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.attention import NO_MASK, Attention, Place
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
-from tvm_stitch.library.of_keys import KEYS, OfKeys
+from tvm_stitch.library.of_counts import BATCH, KEYS, OfCounts
 from tvm_stitch.library.shim import begin, unusable
 from tvm_stitch.stages.patterns.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Refused
@@ -233,41 +233,50 @@ def _librarys_attention(
 ) -> Refused | None:
     """Attention is a library's: ours where parts may call it, and it takes such heads.
 
-    Of few queries by keys that are counted at run time only, it is a kernel's of this package.
+    Of few queries by keys that are counted at run time only, and of batches of any size, it is a
+    kernel's of this package.
     """
     if operator_name(node.target) not in ATTENTION:
         return None
     shapes = [each.meta["val"].shape for each in node.args[:3]]  # type: ignore[union-attr]
     if not all(isinstance(extent, int) for shape in shapes for extent in shape):
-        counted = None if libraries.trained else _of_counted_keys(*shapes)
+        counted = None if libraries.trained else _of_counts(*shapes)
         if counted is None or own is None or result.dtype not in _HALVES:
             return Refused("attention of sizes that change is a library's")
         us = own.us(counted)
         if isinstance(us, Refused):
             return us
-        is_slow = is_slower(us, counted.expected, own.device, library=False)
+        # Of many queries PyTorch's kernels take as long as cuDNN's, or longer.
+        is_long = isinstance(counted.keys, int)
+        is_slow = is_slower(us, counted.expected, own.device, library=is_long)
         return Refused("PyTorch's kernel is faster") if is_slow else None
     if result.dtype not in libraries.attention or libraries.trained or _is_old(result.device):
         return Refused("a library's kernel is faster")
     return refused_heads(*(shape[-1] for shape in shapes[1:]))
 
 
-def _of_counted_keys(query: torch.Size, key: torch.Size, value: torch.Size) -> Attention | None:
-    """Attention of which the number of keys alone is known at run time only; None: it is other."""
-    known = *query, *key[:-2], key[-1], *value[:-2], value[-1]
-    if len(query) != 4 or not all(isinstance(extent, int) for extent in known):
+def _of_counts(query: torch.Size, key: torch.Size, value: torch.Size) -> Attention | None:
+    """Attention of which the number of keys, or of entries, alone is known at run time only; None:
+    it is other."""
+    if any(len(shape) != 4 for shape in (query, key, value)):
         return None
-    if str(key[-2]) != str(value[-2]):
+    known = *query[1:], key[1], key[-1], value[1], value[-1]
+    if not all(isinstance(extent, int) for extent in known):
         return None
-    (batch, heads, queries, depth), shared, value_depth = query, key[1], value[-1]
+    if str(key[-2]) != str(value[-2]) or len({str(shape[0]) for shape in (query, key, value)}) > 1:
+        return None
+    (batch, heads, queries, depth), (_, shared, keys, _), value_depth = query, key, value[-1]
+    batch, keys = (
+        each if isinstance(each, int) else count for each, count in ((batch, BATCH), (keys, KEYS))
+    )
     return Attention(
-        NO_MASK, 1.0, batch, heads, shared, queries, KEYS, depth, value_depth,
-        _dense(heads, queries, depth), _dense(shared, KEYS, depth),
-        _dense(shared, KEYS, value_depth), _dense(heads, queries, value_depth),
+        NO_MASK, 1.0, batch, heads, shared, queries, keys, depth, value_depth,
+        _dense(heads, queries, depth), _dense(shared, keys, depth),
+        _dense(shared, keys, value_depth), _dense(heads, queries, value_depth),
     )  # fmt: skip
 
 
-def _dense(heads: int, rows: int | OfKeys, depth: int) -> Place:
+def _dense(heads: int, rows: int | OfCounts, depth: int) -> Place:
     return Place(0, heads * rows * depth, rows * depth, depth)
 
 

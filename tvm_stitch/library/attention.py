@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeAlias, TypeVar
 
-from tvm_stitch.library.of_keys import OfKeys
+from tvm_stitch.library.of_counts import OfCounts
 
 NAME = "tvm_stitch.library.attention"
 """The packed function: query, keys, values, the bias if there is one, the numbers of `encoded`, and
@@ -30,22 +30,22 @@ the last query stands at the last key."""
 _MASKS = (NO_MASK, TOP_LEFT, BOTTOM_RIGHT)
 _EXTENTS, _PLACES = 7, 4
 
-EXPECTED_KEYS = 1024
-"""What is planned with where keys are counted at run time only."""
+EXPECTED_KEYS, EXPECTED_BATCH = 1024, 4
+"""What is planned with where keys, and entries of a batch, are counted at run time only."""
 
 Size: TypeAlias = int | Any
-"""A number; where keys are counted at run time only an OfKeys, in kernels an expression."""
+"""A number; of what is counted at run time only an OfCounts, in kernels an expression."""
 
 
 _Own = TypeVar("_Own", bound="_Sizes")
 
 
 class _Sizes:
-    """Sizes, some of which may follow from a number of keys that is counted at run time only."""
+    """Sizes, some of which may follow from what is counted at run time only."""
 
-    def at(self: _Own, keys: Size) -> _Own:
-        """The same of so many keys."""
-        return type(self)(*(size_at(each, keys) for each in vars(self).values()))
+    def at(self: _Own, keys: Size, batch: Size) -> _Own:
+        """The same of so many keys and entries."""
+        return type(self)(*(size_at(each, keys, batch) for each in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,13 @@ class Attention:
     """softmax(scale * query . keys + bias) . values, the scores in float32.
 
     Several heads of queries may share one of keys and values: `heads` is a multiple of `key_heads`.
-    Of a cache that grows, `keys` and what follows from them are counted at run time only.
+    Of a cache that grows, `keys` and what follows from them are counted at run time only; where
+    batches are of any size, their entries are.
     """
 
     mask: str
     scale: float
-    batch: int
+    batch: Size
     heads: int
     key_heads: int
     queries: int
@@ -94,9 +95,10 @@ class Attention:
 
     def __str__(self) -> str:
         shared = "" if self.heads == self.key_heads else f" by {self.key_heads}"
-        keys = f"{self.keys}" if self.is_fixed else "any number of"
+        keys = f"{self.keys}" if isinstance(self.keys, int) else "any number of"
+        batch = f"{self.batch}" if isinstance(self.batch, int) else "any batch"
         parts = (
-            f"{self.batch} x {self.heads}{shared} heads of {self.depth}",
+            f"{batch} x {self.heads}{shared} heads of {self.depth}",
             f"{self.queries} queries, {keys} keys",
             "" if self.bias is None else "bias",
             "" if self.mask == NO_MASK else "causal",
@@ -106,24 +108,25 @@ class Attention:
     @property
     def is_fixed(self) -> bool:
         """Whether all is known before run time."""
-        return isinstance(self.keys, int)
+        return isinstance(self.keys, int) and isinstance(self.batch, int)
 
-    def at(self, keys: Size) -> Attention:
-        """The same of so many keys, which are counted at run time only."""
+    def at(self, keys: Size = EXPECTED_KEYS, batch: Size = EXPECTED_BATCH) -> Attention:
+        """The same of so many keys and entries, where these are counted at run time only."""
         return replace(
             self,
-            keys=size_at(self.keys, keys),
-            query=self.query.at(keys),
-            key=self.key.at(keys),
-            value=self.value.at(keys),
-            output=self.output.at(keys),
-            bias=None if self.bias is None else self.bias.at(keys),
+            batch=size_at(self.batch, keys, batch),
+            keys=size_at(self.keys, keys, batch),
+            query=self.query.at(keys, batch),
+            key=self.key.at(keys, batch),
+            value=self.value.at(keys, batch),
+            output=self.output.at(keys, batch),
+            bias=None if self.bias is None else self.bias.at(keys, batch),
         )
 
     @property
     def expected(self) -> Attention:
         """What is planned with: itself, if all is known."""
-        return self if self.is_fixed else self.at(EXPECTED_KEYS)
+        return self if self.is_fixed else self.at()
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ class Attention:
         return 3 + (self.bias is not None)
 
     def encoded(self) -> tuple[Any, ...]:
-        """The numbers of the call; an OfKeys as its coefficients."""
+        """The numbers of the call; an OfCounts as its terms."""
         (bits,) = struct.unpack("<i", struct.pack("<f", self.scale))
         extents = self.batch, self.heads, self.key_heads, self.queries, self.keys
         places = (self.query, self.key, self.value, self.output)
@@ -172,7 +175,7 @@ class Attention:
             *(number for place in places for number in vars(place).values()),
             *(() if self.bias is None else vars(self.bias).values()),
         )
-        written = (each.coefficients if isinstance(each, OfKeys) else each for each in sizes)
+        written = (each.terms if isinstance(each, OfCounts) else each for each in sizes)
         return (_MASKS.index(self.mask), bits, *written)
 
 
@@ -190,15 +193,17 @@ def decoded(numbers: Sequence[Any]) -> Attention:
     )  # fmt: skip
 
 
-def size_at(size: Size, keys: Size) -> Size:
-    """A size for so many keys, if these are counted at run time only."""
-    return size.at(keys) if isinstance(size, OfKeys) else size
+def size_at(size: Size, keys: Size, batch: Size) -> Size:
+    """A size for so many keys and entries, if it follows from these."""
+    return size.at(keys, batch) if isinstance(size, OfCounts) else size
 
 
 def expected(size: Size) -> int:
     """A size as it is planned with."""
-    return int(size_at(size, EXPECTED_KEYS))
+    return int(size_at(size, EXPECTED_KEYS, EXPECTED_BATCH))
 
 
 def _read(number: Any) -> Size:
-    return OfKeys(tuple(number)) if isinstance(number, list | tuple) else int(number)
+    if isinstance(number, list | tuple):
+        return OfCounts(tuple(map(tuple, number)))  # type: ignore[arg-type]
+    return int(number)

@@ -247,17 +247,19 @@ class Growing(torch.nn.Module):
         keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
         mask = None
         if self.masked:
-            mask = (torch.arange(keys.shape[2]) % 3 < 2).expand(2, 1, 1, -1)
+            mask = (torch.arange(keys.shape[2]) % 3 < 2).expand(len(keys), 1, 1, -1)
         return sdpa(query, keys, values, mask, enable_gqa=True) + 1, keys, values
 
 
-def grown(model, ours, lengths=(40, 41, 42, 300), tokens=1, dtype=torch.bfloat16):
+def grown(
+    model, ours, lengths=(40, 41, 42, 300), tokens=1, dtype=torch.bfloat16, batches=(2, 2, 2, 2)
+):
     """The report of a model that was called with caches of these lengths; it was right."""
     run = torch.compile(model, backend=ours)
     with torch.no_grad():
-        for length in lengths:
+        for batch, length in zip(batches, lengths, strict=False):
             sizes = (4, tokens), (2, tokens), (2, tokens), (2, length), (2, length)
-            given = [torch.randn(2, heads, rows, 32).to(dtype) for heads, rows in sizes]
+            given = [torch.randn(batch, heads, rows, 32).to(dtype) for heads, rows in sizes]
             for found, wanted in zip(run(*given), model(*given), strict=True):
                 torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-2)
     return ours.log.report()
@@ -282,6 +284,33 @@ def test_decoding_in_a_growing_cache_is_one_part(libraries, made, masked):
     report = grown(Growing(masked), ours)
     assert not report.left and len(report.parts) == len(ours.log.graphs) == 2, report
     assert [each.is_fixed for each in made] == [False]  # the first is small
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_batches_of_any_size_in_a_growing_cache_are_one_part(libraries, made, masked):
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    report = grown(Growing(masked), ours, (40, 41, 42, 300), batches=(2, 3, 5, 2))
+    assert not report.left and len(report.parts) == len(ours.log.graphs) == 2, report
+    assert [isinstance(each.batch, int) for each in made] == [False]
+
+
+def test_batches_of_any_size_in_a_cache_of_one_length(libraries, made):
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    report = grown(Growing(), ours, (600, 600, 600), batches=(2, 3, 5))
+    assert not report.left and len(report.parts) == len(ours.log.graphs) == 2, report
+    assert [(isinstance(each.batch, int), each.keys) for each in made][-1] == (False, 601)
+
+
+@pytest.mark.parametrize(("length", "is_ours"), [(128, True), (1024, False)])
+def test_short_attention_in_batches_of_any_size_is_ours(libraries, made, length, is_ours):
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90", smallest_part=1))
+    run = torch.compile(lambda *given: sdpa(*given) * 2, backend=ours)
+    with torch.no_grad():
+        for batch in (2, 3):
+            q, k, v = heads(batch, 12, length, 64)
+            torch.testing.assert_close(run(q, k, v), sdpa(q, k, v) * 2, rtol=2e-2, atol=2e-2)
+    assert any(not isinstance(each.batch, int) for each in made) == is_ours
+    assert bool(ours.log.report().left) != is_ours
 
 
 def test_decoding_in_a_growing_cache_needs_no_library(monkeypatch, made):

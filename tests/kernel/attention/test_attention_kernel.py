@@ -21,7 +21,7 @@ from tvm_stitch.kernel.attention.tiles import AttentionTiles, choose_tiles, why_
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention, Bias, Place
 from tvm_stitch.library.numpy_attention import attend
-from tvm_stitch.library.of_keys import KEYS
+from tvm_stitch.library.of_counts import BATCH, KEYS
 from tvm_stitch.target import full_target
 
 DEVICE = device_of(H200)
@@ -354,6 +354,33 @@ def test_masks_and_biases_of_counted_keys(mask):
 
 def test_counted_keys_of_which_rows_see_one_or_none():
     right_at(counted(4, 2, 2, 0, 32, bias=Bias(0, 0, 0, KEYS, 1)), (1, 7, 40, 1027), hides=True)
+
+
+UNLIKE_BATCH = 9  # nor is that one
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(4, 2, 1, 0, 64), (4, 2, 1, 200, 64), (2, 2, 40, 33, 32)],
+    ids=("keys", "few", "many"),
+)
+def test_batches_of_any_size(sizes):
+    """By keys that are counted, too; of known ones also where each warp has queries of its own."""
+    keys = sizes[3]
+    a = replace(attention(*sizes) if keys else counted(*sizes), batch=BATCH)
+    shapes = [array.shape for array in arrays_of(a.at(UNLIKE, UNLIKE_BATCH), "float16")]
+    symbols = {UNLIKE_BATCH: BATCH, **({} if keys else {UNLIKE: KEYS})}
+    tensors = [(tuple(symbols.get(each, each) for each in shape), "float16") for shape in shapes]
+    kernel = AttentionKernels(DEVICE).kernel(a, tensors)
+    assert isinstance(kernel, tirx.PrimFunc), kernel
+    function = tvm_stitch.simt.Function(kernel, H200, check=True)
+    for batch, length in ((1, 7), (3, 40), (5, 1027)):
+        arrays = arrays_of(a.at(length, batch), "float16", seed=length)
+        expected = arrays[-1].astype("float64")
+        attend(a.at(length, batch), [each.astype("float64") for each in arrays[:-1]], expected)
+        run = function(arrays, seed=length)
+        assert not run.hazards, run.hazards
+        np.testing.assert_allclose(arrays[-1].astype("float64"), expected, rtol=0, atol=2e-3)
 
 
 def test_counted_keys_are_planned_as_many_and_for_few_queries():

@@ -23,14 +23,22 @@ from tvm_stitch.kernel.attention.tiles import (
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer
-from tvm_stitch.library.attention import Attention, Size, decoded, size_at
-from tvm_stitch.library.of_keys import KEYS
-from tvm_stitch.stages.stage import Refused, buffer_size
+from tvm_stitch.library.attention import (
+    EXPECTED_BATCH,
+    EXPECTED_KEYS,
+    Attention,
+    Size,
+    decoded,
+    size_at,
+)
+from tvm_stitch.library.of_counts import BATCH, KEYS
+from tvm_stitch.stages.stage import Refused, as_int64, buffer_size
 from tvm_stitch.stages.symbolic_analyzer import int64
 
 ATTENTION_ATTRIBUTE = "tvm_stitch.attention"
 NAMES, OUTPUT = ("query", "key", "value", "bias"), "output"  # of parameters
-COUNTED = "keys"  # the symbol of their number, where it is counted at run time only
+# The symbols of what is counted at run time only, and what is planned with.
+COUNTED = {"keys": EXPECTED_KEYS, "batch": EXPECTED_BATCH}
 ATTENTION_SCHEMES = frozenset({"regional", "cluster"})
 
 Tensor: TypeAlias = tuple[Sequence[Size], str]
@@ -61,8 +69,13 @@ class AttentionKernels:
         refused = why_not(attention, self.device)
         if refused is not None:
             return refused
-        if not attention.is_fixed and not any(KEYS in shape for shape, _ in tensors):
-            return Refused("no extent of a tensor is the number of keys")
+        extents = {each for shape, _ in tensors for each in shape}
+        for size, count, name in (
+            (attention.keys, KEYS, "keys"),
+            (attention.batch, BATCH, "entries"),
+        ):
+            if not isinstance(size, int) and count not in extents:
+                return Refused(f"no extent of a tensor is the number of {name}")
         kernel = emit_attention(attention, tensors, choose_tiles(attention, self.device))
         return check_kernel(kernel, self.device) or kernel
 
@@ -72,23 +85,25 @@ def emit_attention(
 ) -> tirx.PrimFunc:
     """The kernel by tiles, not yet checked.
 
-    The number of keys is an extent of a tensor where it is counted at run time only.
+    What is counted at run time only is an extent of a tensor.
     """
-    writer, counted = Writer(), tirx.Var(COUNTED, "int64")
+    writer = Writer()
+    counted = [tirx.Var(name, "int64") for name in COUNTED]
     params = {
-        name: tirx.decl_buffer([size_at(each, counted) for each in shape], dtype, name)
+        name: tirx.decl_buffer([size_at(each, *counted) for each in shape], dtype, name)
         for name, (shape, dtype) in zip((*NAMES[: len(tensors) - 1], OUTPUT), tensors, strict=True)
     }
     views = {name: writer.view(param, buffer_size(param)) for name, param in params.items()}
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
-    part = Part(attention.at(counted), tiles, views, block, thread, writer)
+    sized = attention.at(*counted)
+    part = Part(sized, tiles, views, block, thread, writer)
     merge = Merge(part)
     merge.finish(Attend(part).emit())
     body = on_threads(writer.done(), thread_var, tiles.threads)
     if tiles.splits > 1:
         body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(tiles.splits), body)
-    body = bound(block_var, "blockIdx.x", int64(blocks_of(attention, tiles)), body)
+    body = bound(block_var, "blockIdx.x", as_int64(blocks_of(sized, tiles)), body)
     kernel = kernel_function(signature(params.values()), body)
     said = json.dumps({"attention": attention.encoded(), "tiles": asdict(tiles)})
     return kernel.with_attr(ATTENTION_ATTRIBUTE, said)

@@ -15,7 +15,7 @@ from tvm_stitch.kernel.attention.tiles import (
     LANES,
     ROWS,
     AttentionTiles,
-    blocks_of,
+    blocks_of_head,
     heights_of,
     rows_of,
     width_of,
@@ -53,7 +53,7 @@ class Part:
         self.width = width_of(attention)
         self.dtype = dtype_of(views["query"])
         # Blocks of a head's rows, or of a cluster that splits its keys: there is but one of them.
-        head, rank = divided(block, blocks_of(attention, tiles) // self._heads)
+        head, rank = divided(block, blocks_of_head(attention, tiles))
         batch, key_head = divided(head, attention.key_heads)
         self.rank = writer.value("rank", rank)
         self.batch = writer.value("batch", batch)
@@ -64,10 +64,6 @@ class Part:
             self.first_row = writer.value("first_row", (self.rank * tiles.warps + self.warp) * ROWS)
         group, within = divided(tirx.floormod(thread, WARP), LANES)
         self.group, self.within = writer.value("group", group), writer.value("within", within)
-
-    @property
-    def _heads(self) -> int:
-        return self.attention.batch * self.attention.key_heads
 
     def rows_at(self, height: int) -> Expr:
         """The lane's row of the upper or the lower eight."""

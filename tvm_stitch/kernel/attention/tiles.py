@@ -21,7 +21,7 @@ from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS
 from tvm_stitch.kernel.tensor_core.pairs import PAIRS
 from tvm_stitch.kernel.tensor_core.program import WIDEST
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY
-from tvm_stitch.library.attention import Attention
+from tvm_stitch.library.attention import Attention, Size
 from tvm_stitch.stages.stage import Refused
 
 ROWS = 16  # queries that share a head of keys: what an instruction has of one side
@@ -120,10 +120,14 @@ def fragments_of(attention: Attention, tiles: AttentionTiles) -> Fragments:
     )
 
 
-def blocks_of(attention: Attention, tiles: AttentionTiles) -> int:
+def blocks_of(attention: Attention, tiles: AttentionTiles) -> Size:
     """Blocks of the grid."""
-    heads = attention.batch * attention.key_heads
-    return heads * tiles.splits * -(-rows_of(attention) // tiles.rows)
+    return attention.batch * attention.key_heads * blocks_of_head(attention, tiles)
+
+
+def blocks_of_head(attention: Attention, tiles: AttentionTiles) -> int:
+    """Blocks of a head of keys: of its queries, or of a cluster that splits its keys."""
+    return tiles.splits * -(-rows_of(attention) // tiles.rows)
 
 
 def slice_of(attention: Attention, tiles: AttentionTiles) -> int:
@@ -157,7 +161,7 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
         return Refused("a scale that turns the largest score into the least")
     if attention.depth % WIDEST or attention.value_depth % COLUMNS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}")
-    if not attention.is_fixed and rows_of(attention) > ROWS:
+    if not isinstance(attention.keys, int) and rows_of(attention) > ROWS:
         return Refused(f"{rows_of(attention)} queries by keys that are counted at run time only")
     if footprint(attention, AttentionTiles(1, 1, False, by_rows=True)).registers > MAX_REGISTERS:
         return Refused(f"heads of {attention.depth} and {attention.value_depth}, too deep")
@@ -166,10 +170,10 @@ def why_not(attention: Attention, device: Device) -> Refused | None:
 
 def choose_tiles(attention: Attention, device: Device) -> AttentionTiles:
     """By rows, where a head has more than a warp takes; else its keys are split."""
-    is_fixed, attention = attention.is_fixed, attention.expected
+    is_known, attention = isinstance(attention.keys, int), attention.expected
     by_rows = rows_of(attention) > ROWS
     chosen = _split_rows(attention, device) if by_rows else _split_keys(attention, device)
-    is_short = is_fixed and attention.keys <= chosen.keys
+    is_short = is_known and attention.keys <= chosen.keys
     if is_short or footprint(attention, chosen).registers > MAX_REGISTERS:
         return replace(chosen, ahead=False)
     return chosen

@@ -36,7 +36,6 @@ from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
-from tvm_stitch.library.attention import EXPECTED_KEYS
 from tvm_stitch.library.locate import CUBLASLT
 from tvm_stitch.report.data import Kernel, Stage
 from tvm_stitch.report.findings.open_sizes import (
@@ -188,7 +187,7 @@ def _sorts(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extent
 def _of_attention(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
     """Attention in one pass."""
     attention, tiles = read_attention(emitted)
-    extents, planned = extents.at({COUNTED: EXPECTED_KEYS}), attention.expected
+    extents, planned = extents.at(COUNTED), attention.expected
     return replace(
         _ready_made(fused, tuple(emitted.params), planned.bytes, device, extents),
         ops=attention.operators,

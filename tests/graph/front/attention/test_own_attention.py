@@ -55,12 +55,13 @@ def _attention(emit, heads, depth, q, k, v, mask=None):
 
 
 def _repeated(emit, x, heads):
-    _, own, keys, depth = x.ty.shape.values
+    batch, own, keys, depth = x.ty.shape.values
     own = int(own)
     if own == heads:
         return x
-    spread = emit(op.broadcast_to(emit(op.expand_dims(x, 2)), (1, own, heads // own, keys, depth)))
-    return emit(op.reshape(spread, (1, heads, keys, depth)))
+    wide = (batch, own, heads // own, keys, depth)
+    spread = emit(op.broadcast_to(emit(op.expand_dims(x, 2)), wide))
+    return emit(op.reshape(spread, (batch, heads, keys, depth)))
 
 
 @pytest.fixture(params=(True, False), ids=("with cuDNN", "without"))
@@ -126,12 +127,18 @@ def test_many_queries_are_the_librarys(monkeypatch):
         assert outside_calls(stitched_for_cpu(decoding(), H200)) == ()
 
 
-def growing(heads=8, depth=64, lengths=("n", "n"), mask=False, dtype="float16", more=False):
-    """A query with all keys and values of a cache, perhaps and those of one token more."""
-    symbols = {name: tirx.Var(name, "int64") for name in lengths}
-    token, (n, m) = (1, 2, 1, depth), (symbols[name] for name in lengths)
-    shapes = [(1, heads, 1, depth), (1, 2, n, depth), (1, 2, m, depth)]
-    shapes += [(1, 1, 1, n)] * mask + [token, token] * more
+def growing(
+    heads=8, depth=64, lengths=("n", "n"), mask=False, dtype="float16", more=False, batch=1
+):
+    """A query with all keys and values of a cache, perhaps and those of one token more.
+
+    Lengths, and the batch, are numbers or the names of symbols.
+    """
+    symbols = {name: tirx.Var(name, "int64") for name in (*lengths, batch) if isinstance(name, str)}
+    b, n, m = (symbols.get(size, size) for size in (batch, *lengths))
+    token = (b, 2, 1, depth)
+    shapes = [(b, heads, 1, depth), (b, 2, n, depth), (b, 2, m, depth)]
+    shapes += [(b, 1, 1, n)] * mask + [token, token] * more
 
     def function(emit, q, *given):
         cache, (masks, tokens) = given[:2], (given[2:], ()) if mask else ((), given[2:])
@@ -186,6 +193,22 @@ def _module(shapes, dtype, function):
 def test_of_keys_that_are_counted_at_run_time(_library, make, keys):
     mod = make()
     found = tvm_stitch.verify(mod, H200, random_inputs(mod, 0, {"n": keys}), orders=2)
+    assert found.ok and not found.not_run and not found.default, str(found)
+    assert found.kernels.count("attention") == 1
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("batch", (1, 3))
+@pytest.mark.parametrize(
+    ("lengths", "mask"),
+    [(("n", "n"), False), (("n", "n"), True), ((333, 333), True)],
+    ids=("keys", "mask", "known keys"),
+)
+def test_of_batches_of_any_size(_library, lengths, mask, batch):
+    mod = growing(batch="b", lengths=lengths, mask=mask, depth=32)
+    counted = {"n": 40} if "n" in lengths else {}
+    arrays = random_inputs(mod, 0, {**counted, "b": batch})
+    found = tvm_stitch.verify(mod, H200, arrays, orders=2)
     assert found.ok and not found.not_run and not found.default, str(found)
     assert found.kernels.count("attention") == 1
 

@@ -25,7 +25,7 @@ from tvm_stitch.graph.front.attention.scores import Scores, scores_of
 from tvm_stitch.graph.front.attention.sizes import Shape, Sizes
 from tvm_stitch.graph.front.attention.softmax import softmax_argument
 from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, numbers_of, shape_of
-from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention
+from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention, Size
 from tvm_stitch.stages.stage import Refused
 
 WHOLE = ("nn.attention", "nn.attention_bias")
@@ -142,9 +142,9 @@ def whole_attention(binding: relax.VarBinding, bindings: Bindings) -> Found | Re
     query, key, value, result = (
         _Matrices(each, (0, 2, 1, 3)) for each in (*call.args[:3], binding.var)
     )
-    sizes = Sizes(shape_of(key.tensor)[1] if has_shape(key.tensor) else None)
+    sizes = Sizes(*(shape_of(key.tensor)[axis] for axis in (1, 0)) if has_shape(key.tensor) else ())
     of_query, of_key = query.shape(sizes), key.shape(sizes)
-    if of_query is None or of_key is None or not _are_known(of_query):
+    if of_query is None or of_key is None or not _are_known(of_query[1:]):
         return Refused(_UNKNOWN)
     shape = (*of_query[:-1], of_key[-2])
     scale = call.attrs.scale
@@ -167,7 +167,7 @@ def _found(parts: _Parts, members: Sequence[relax.Var], bindings: Bindings) -> F
         return Refused("cuDNN is asked for attention of halves only")
     (dtype,) = dtypes
     query, _, _, result = (shape or () for shape in shapes)
-    if not _are_known((*query, *result)):
+    if not _are_known((*query[-3:], *result[-3:])):
         return Refused(_UNKNOWN)
     reasons: list[Refused] = []
     for batch, heads in _batches(scores.shape, result, parts, bindings):
@@ -185,12 +185,14 @@ def _are_known(extents: Shape) -> bool:
 
 def _batches(
     scores: Shape, result: Shape, parts: _Parts, bindings: Bindings
-) -> Iterator[tuple[int, int]]:
+) -> Iterator[tuple[Size, int]]:
     """How many entries there may be, and heads in each."""
     for shape in (scores, result):
         if len(shape) > 3:
             yield prod(shape[:-3]), shape[-3]
     leading = prod(result[:-2])
+    if not isinstance(leading, int):
+        return
     for heads in dict.fromkeys(_innermost(parts.query.tensor, bindings)):
         if leading % heads == 0:
             yield leading // heads, heads
@@ -229,7 +231,8 @@ def _placed(
     query, key, value = placed
     if query.heads != extents.heads or key.heads != value.heads:
         return Refused("keys and values have other heads")
-    ending = output_of(parts.result.tensor, parts.result.order, extents, dtype, bindings)
+    tensor, order = parts.result.tensor, parts.result.order
+    ending = output_of(tensor, order, extents, dtype, bindings, parts.sizes)
     if ending is None:
         return Refused("the result does not lie as cuDNN writes it")
     attention = Attention(

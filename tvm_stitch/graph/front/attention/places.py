@@ -24,10 +24,10 @@ from tvm_stitch.graph.front.attention.steps import (
     seen,
     stride_of,
 )
-from tvm_stitch.graph.front.decompose.stages import dtype_of, numbers_of
-from tvm_stitch.graph.front.decompose.view import Definition, views_of
+from tvm_stitch.graph.front.decompose.stages import dtype_of
+from tvm_stitch.graph.front.decompose.view import Definition, Factor, views_of
 from tvm_stitch.library.attention import Bias, Place, Size, expected
-from tvm_stitch.library.of_keys import quotient
+from tvm_stitch.library.of_counts import quotient
 
 ALIGNED = 8  # halves of the 16 bytes at which rows begin
 _ENDING = ("astype", "reshape", "expand_dims", "squeeze", "permute_dims")
@@ -37,7 +37,7 @@ _ENDING = ("astype", "reshape", "expand_dims", "squeeze", "permute_dims")
 class Extents:
     """How large attention is."""
 
-    batch: int
+    batch: Size
     heads: int
     queries: int
     keys: Size
@@ -174,13 +174,18 @@ def _bias(found: Seen, shape: Sequence[Size], extents: Extents) -> Bias | None:
 
 
 def output_of(
-    result: relax.Var, order: Sequence[int], extents: Extents, dtype: str, bindings: Bindings
+    result: relax.Var,
+    order: Sequence[int],
+    extents: Extents,
+    dtype: str,
+    bindings: Bindings,
+    sizes: Sizes,
 ) -> Ending | None:
     """What is written: the result itself, or the last of the transposes and reshapes behind it."""
     at, best = result, None
     passed: list[relax.Var] = []
     while True:
-        place = _written(at, result, order, extents, bindings)
+        place = _written(at, result, order, extents, bindings, sizes)
         if place is not None and dtype_of(at) == dtype:
             best = Ending(at, place, tuple(passed))
         readers = bindings.readers(at)
@@ -193,20 +198,30 @@ def output_of(
 
 
 def _written(
-    at: relax.Var, result: relax.Var, order: Sequence[int], extents: Extents, bindings: Bindings
+    at: relax.Var,
+    result: relax.Var,
+    order: Sequence[int],
+    extents: Extents,
+    bindings: Bindings,
+    sizes: Sizes,
 ) -> Place | None:
     """Where the heads of a result lie in what it becomes."""
-    own = numbers_of(result)
+    own = sizes.of(result)
     view = views_of(at, _behind(result, bindings))[0]
-    if own is None or numbers_of(at) is None or numbers_of(view.source) != own:
+    if own is None or sizes.of(at) is None or sizes.of(view.source) != own:
         return None
-    strides, step = {}, 1
-    for factor in reversed([factor for dim in view.dims for factor in dim]):
+    factors = (*view.memory, *(factor for dim in view.dims for factor in dim))
+    of_factors: dict[Factor, Size] = {factor: sizes(factor.extent) for factor in factors}
+    if None in of_factors.values():
+        return None
+    strides: dict[Factor, Size] = {}
+    step: Size = 1
+    for factor in reversed(factors[len(view.memory) :]):
         strides[factor] = step
-        step *= int(factor.extent)
+        step = step * of_factors[factor]
     if any(factor not in strides for factor in view.memory):
         return None
-    dims = divided(tuple(Step(int(f.extent), strides[f]) for f in view.memory), own)
+    dims = divided(tuple(Step(of_factors[f], strides[f]) for f in view.memory), own)
     if dims is None:
         return None
     size = extents.queries, extents.value_depth

@@ -1,10 +1,12 @@
-"""Sizes of attention as data: numbers, or what they are by the number of keys.
+"""Sizes of attention as data: numbers, or what they are by what is counted at run time.
 
-In: expressions of Relax, and the one that is the number of keys. Out: ints and OfKeys. Knows no
-memory.
+In: expressions of Relax, and those that are the number of keys and of entries of the batch. Out:
+ints and OfCounts. Knows no memory.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import tvm
 from tvm import tirx
@@ -12,33 +14,45 @@ from tvm.ir import Expr
 
 from tvm_stitch.graph.front.decompose.stages import has_shape, shape_of
 from tvm_stitch.library.attention import Size
-from tvm_stitch.library.of_keys import OfKeys
+from tvm_stitch.library.of_counts import BATCH, KEYS, OfCounts
 
 Shape = tuple[Size, ...]
 
 
-class Sizes:
-    """Reads sizes: by a number of keys that is made of one symbol, and grows with it."""
+@dataclass(frozen=True, eq=False)
+class _Count:
+    """What is counted: so many for each of a symbol, and so many beside that."""
 
-    def __init__(self, keys: Expr | None = None) -> None:
-        """Without `keys`, and where they are a number, all that is read are numbers."""
-        symbols = [] if keys is None else list(tirx.analysis.undefined_vars(keys))
-        self._symbol = symbols[0] if len(symbols) == 1 else None
-        self._keys = None if self._symbol is None else self._linear(keys)
+    symbol: tirx.Var
+    count: OfCounts
+    each: int
+    beside: int
+
+
+class Sizes:
+    """Reads sizes: by a number of keys and one of entries, each made of a symbol of its own, and
+    growing with it."""
+
+    def __init__(self, keys: Expr | None = None, batch: Expr | None = None) -> None:
+        """Without them, and where they are numbers, all that is read are numbers."""
+        counted = ((keys, KEYS), (batch, BATCH))
+        found = [_count(size, count) for size, count in counted if size is not None]
+        self._counts = [each for each in found if each is not None]
 
     def __call__(self, size: Expr) -> Size | None:
         """A size; None where it is something else that is known at run time only."""
         if isinstance(size, int | tirx.IntImm):
             return int(size)
-        found = None if self._keys is None else self._linear(size)
-        if found is None:
+        terms = _linear(size, [each.symbol for each in self._counts])
+        if terms is None or min(terms[:-1], default=-1) < 0:
             return None
-        by_symbol, fixed = found
-        assert self._keys is not None
-        each, rest = divmod(by_symbol, self._keys[0])
-        if rest or each <= 0:
-            return None
-        return OfKeys((fixed - each * self._keys[1], each))
+        found: Size = terms[-1]
+        for own, term in zip(self._counts, terms[:-1], strict=True):
+            times, rest = divmod(term, own.each)
+            if rest:
+                return None
+            found = found + times * own.count + -times * own.beside
+        return found
 
     def of(self, tensor: Expr) -> Shape | None:
         """The extents of a tensor."""
@@ -47,10 +61,17 @@ class Sizes:
         found = tuple(map(self, shape_of(tensor)))
         return None if None in found else found
 
-    def _linear(self, size: Expr) -> tuple[int, int] | None:
-        """What a size has for each of the symbol, and beside that."""
-        terms = tvm.sym.detect_linear_equation(size, [self._symbol])
-        numbers = [int(each) for each in terms if isinstance(each, tirx.IntImm)]
-        if len(terms) != 2 or len(numbers) != 2 or numbers[0] <= 0:
-            return None
-        return numbers[0], numbers[1]
+
+def _count(size: Expr, count: OfCounts) -> _Count | None:
+    symbols = list(tirx.analysis.undefined_vars(size))
+    terms = _linear(size, symbols)
+    if len(symbols) != 1 or terms is None or terms[0] <= 0:
+        return None
+    return _Count(symbols[0], count, *terms)
+
+
+def _linear(size: Expr, symbols: list[tirx.Var]) -> list[int] | None:
+    """What a size has for each of the symbols, and beside that."""
+    terms = tvm.sym.detect_linear_equation(size, symbols) if symbols else []
+    numbers = [int(each) for each in terms if isinstance(each, tirx.IntImm)]
+    return numbers if len(numbers) == len(symbols) + 1 else None

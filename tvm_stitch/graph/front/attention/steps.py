@@ -19,7 +19,7 @@ from tvm_stitch.graph.front.dataflow import name_of
 from tvm_stitch.graph.front.decompose.stages import numbers_of
 from tvm_stitch.graph.front.decompose.view import Definition, Factor, View, views_of
 from tvm_stitch.library.attention import Size
-from tvm_stitch.library.of_keys import quotient
+from tvm_stitch.library.of_counts import quotient
 
 
 @dataclass(frozen=True)
