@@ -10,6 +10,7 @@ from tvm_ffi import structural_hash
 
 from tvm_stitch.stages.linear import own_position
 from tvm_stitch.stages.memoized import memoized, memoized_for_copies
+from tvm_stitch.stages.patterns.ragged_product import ragged_product
 from tvm_stitch.stages.patterns.scattered_reduction import scattered_reduction
 from tvm_stitch.stages.stage import Read, Stage, Var, buffer_shape, buffer_size, constant, same_size
 
@@ -60,6 +61,8 @@ def is_product(stage: Stage) -> bool:
     """
     if scattered_reduction(stage) is not None:
         return False
+    if ragged_product(stage) is not None:
+        return True
     spans = []
     wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
     for read in stage.reads:

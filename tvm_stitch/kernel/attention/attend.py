@@ -29,9 +29,8 @@ from tvm_stitch.kernel.attention.tiles import (
 )
 from tvm_stitch.kernel.codegen.tir_builder import all_of
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS, add_product
-from tvm_stitch.kernel.tensor_core.pairs import PAIR, PAIRS, load_pairs, pair_of
+from tvm_stitch.kernel.tensor_core.pairs import PAIR, PAIRS, load_pairs, pair_of, round_pair
 from tvm_stitch.kernel.tensor_core.program import WIDEST
-from tvm_stitch.kernel.tensor_core.round_pair import round_pair
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, Place
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size

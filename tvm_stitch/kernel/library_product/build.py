@@ -194,6 +194,8 @@ def _as_matrices(
         product = tensor_product(stages, outputs, MULTIPLIED, fewest_rows=1, batched=batched)
         if isinstance(product, Refused):
             yield product
+        elif product.ragged is not None:
+            yield Refused("the library has no ragged products")
         elif not is_at_least(product.contracted, 1):
             yield Refused("its depth is known at run time only, and may be 0")
         else:

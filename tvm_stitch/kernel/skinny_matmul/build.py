@@ -53,7 +53,7 @@ class SkinnyKernel(EmittedProducts):
     @property
     def is_product(self) -> bool:
         """Not of a single row, which is reduced with whatever there is, for planners."""
-        return all(sizes_of(product)[0] > 1 for product in self.products)
+        return all(sizes_of(p)[0] > 1 or p.ragged is not None for p in self.products)
 
     @property
     def shares_launch(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.skinny_matmul.program import sizes_of
+from tvm_stitch.kernel.skinny_matmul.program import rows_of, sizes_of
 from tvm_stitch.kernel.skinny_matmul.tiles import SkinnyTiles, grid_blocks, idle_share
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.kernel.tensor_core.mma import MATRIX
@@ -44,7 +44,7 @@ def predicted_us(
 
 def _share(product: TensorProduct) -> float:
     """Of the bandwidth of a copy."""
-    rows, _, _, _ = sizes_of(product)
-    if rows == 1:
+    rows = rows_of(product)
+    if rows == 1 and product.ragged is None:
         return SHARE_OF_ONE_ROW
     return SHARES[product.right.by_depth][rows > MATRIX]

@@ -21,18 +21,21 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.skinny_matmul.program import sizes_of
+from tvm_stitch.kernel.skinny_matmul.program import rows_of, sizes_of
 from tvm_stitch.kernel.skinny_matmul.tiles import (
     CHUNK,
     GROUPS,
     SkinnyTiles,
     fragments_of,
     padded_rows,
+    row_tiles_of,
+    tiles_along,
 )
 from tvm_stitch.kernel.tensor_core.epilogue import inside, stage_value
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS, add_product
 from tvm_stitch.kernel.tensor_core.pairs import PAIR, PAIRS, load_pairs, pair_of
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, Factor, TensorProduct
+from tvm_stitch.kernel.tensor_core.ragged import RowTile, find_rows
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, dtype_of, substitute
 from tvm_stitch.stages.symbolic_analyzer import int64
@@ -54,21 +57,30 @@ class SkinnyPart:
         self.product, self.tiles, self.views = product, tiles, views
         self.block, self.thread, self.sums, self.writer = block, thread, sums, writer
         self.lines, self.fragments = padded_rows(product), fragments_of(product, tiles)
-        self.rows, self.columns, self.depth, self.entries = sizes_of(product)
+        _, self.columns, self.depth, self.entries = sizes_of(product)
+        self.rows = rows_of(product)
+        self.tile: RowTile | None = None  # of a ragged product
 
     def emit(self) -> None:
         """Write the part's body."""
         self._find_place()
-        self._accumulate()
-        self.writer.call(T.tvm_storage_sync("shared"))
-        self._finish()
+        with self.writer.when(self.tile and self.tile.exists):
+            self._accumulate()
+            self.writer.call(T.tvm_storage_sync("shared"))
+            self._finish()
 
     def _find_place(self) -> None:
         """The block's entry and first column, and the lane's place in a fragment."""
         writer = self.writer
         entry, tile = int64(0), self.block
-        if self.entries != 1:
-            entry, tile = divided(self.block, -(-self.columns // self.tiles.columns))
+        if self.product.ragged is not None:  # tiles of a group beside each other, for the L2
+            tile, row_tile = divided(self.block, row_tiles_of(self.product))
+            ends = self.views[self.product.ragged.ends]
+            how = self.product, ends, row_tile, self.lines, self.thread
+            self.tile = find_rows(writer, *how)
+            entry = self.tile.group
+        elif self.entries != 1:
+            entry, tile = divided(self.block, tiles_along(self.product, self.tiles.columns))
         self.entry = writer.value("entry", entry)
         self.column = writer.value("tile", tile) * self.tiles.columns
         self.warp = writer.value("warp", tirx.floordiv(self.thread, WARP))
@@ -143,7 +155,11 @@ class SkinnyPart:
     def _load_rows(self, to: Var, start: Expr, depth: Expr, exists: Expr | None) -> None:
         """Eight neighbours of each row that the lane has; of rows beyond the last, of that one."""
         with self.writer.unrolled(self.lines // MATRIX, "height") as height:
-            row = tirx.min(self.group + height * MATRIX, int64(self.rows - 1))
+            row: Expr = self.group + height * MATRIX
+            if self.tile is None:
+                row = tirx.min(row, int64(self.rows - 1))
+            else:
+                row = tirx.min(self.tile.first + row, self.tile.end - 1)
             here = {ENTRY: self.entry, ROW: row, DEPTH: depth}
             self.load(self.product.left, here, to, start + height * PAIRS, PAIRS, exists)
 
@@ -172,6 +188,9 @@ class SkinnyPart:
             here = {ENTRY: self.entry, ROW: row, COLUMN: self.column + column}
             left = number < results if results % tiles.threads else None
             exists = inside(here, self.product.extents, {COLUMN: tiles.columns})
+            if self.tile is not None:
+                here[ROW] = self.tile.first + row
+                exists = all_of(exists, here[ROW] < self.tile.end)
             with writer.when(all_of(left, exists)):
                 self._finish_result(here, row * tiles.pitch + column)
 
@@ -182,6 +201,8 @@ class SkinnyPart:
             total: Expr = tirx.const(0.0, ACCUMULATED)
             for warp in range(number * self.tiles.warps, (number + 1) * self.tiles.warps):
                 total = total + self.sums[warp * self.lines * self.tiles.pitch + place]
+            if self.tile is not None:
+                total = tirx.Select(self.tile.is_summed, total, tirx.const(0.0, ACCUMULATED))
             values[each.result] = writer.value("total", total.astype(dtype_of(each.result)))
         for stage in product.after:
             known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}

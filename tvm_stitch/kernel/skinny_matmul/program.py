@@ -1,7 +1,7 @@
 """Products of few rows by a large matrix, or several, with the element-wise stages that follow.
 
 In: the stages of a function. Out: TensorProducts whose weights are read by whole vectors, or why it
-is none of such products. Must not know threads.
+is none of such products. Must not know threads. Of ragged products, each group has few rows.
 
 A single row by weights whose depth lies along memory is left to those who reduce rows, which fuse
 it with anything: of 4096 x 1024 that takes 4.9 us on an H200, this 5.4. Where columns lie along
@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from tvm_stitch.kernel.skinny_matmul.column_parts import with_parts
 from tvm_stitch.kernel.tensor_core.grouped import tensor_products
+from tvm_stitch.kernel.tensor_core.mma import MATRIX
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+from tvm_stitch.kernel.tensor_core.ragged import filled_groups
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused, Stage, Var
 
 MOST_ROWS = 16  # what an instruction of tensor cores has of one side
+FEW_OF_GROUP = 4  # rows on average: hardly any group has twice as many
 FEWEST_COLUMNS, FEWEST_DEPTH = 64, 64  # smaller matrices are no matter of memory
 MOST_BESIDE = 2  # products of the same rows that are computed together, as of a gated unit
 
@@ -32,6 +35,15 @@ def skinny_products(
     return next((Refused(reason) for reason in map(_why_not, found) if reason), found)
 
 
+def rows_of(product: TensorProduct) -> int:
+    """Rows that a block computes: all, or of a ragged product as many as groups mostly have."""
+    rows = sizes_of(product)[0]
+    if product.ragged is None:
+        return rows
+    each = rows / filled_groups(product, NOMINAL)
+    return min(rows, MATRIX if each <= FEW_OF_GROUP else MOST_ROWS)
+
+
 def sizes_of(product: TensorProduct) -> tuple[int, int, int, int]:
     """Rows, columns, depth and entries, which are numbers."""
     return product.sizes_at(NOMINAL)
@@ -42,14 +54,16 @@ def _why_not(product: TensorProduct) -> str | None:
     if not all(isinstance(size, int) for size in product.sizes):
         return "a product of few rows whose sizes are known at run time only"
     rows, columns, depth, _ = sizes_of(product)
-    if rows > MOST_ROWS:
+    if product.ragged is not None and rows > MOST_ROWS * filled_groups(product, NOMINAL):
+        return f"a product of {rows} rows, more than {MOST_ROWS} of each group"
+    if rows > MOST_ROWS and product.ragged is None:
         return f"a product of {rows} rows, more than {MOST_ROWS}"
     if columns < FEWEST_COLUMNS or depth < FEWEST_DEPTH:
         return f"a matrix of {depth} x {columns}, too small to be worth a kernel of few rows"
     for factor in (product.left, *(each.right for each in product.all)):
         if factor.vector < WIDEST or factor.is_in_pieces:
             return f"{factor.buffer.name} is not read by vectors of {WIDEST}"
-    if rows == 1 and product.right.by_depth:
+    if rows == 1 and product.right.by_depth and product.ragged is None:
         return "a product of one row whose weights are reduced as rows"
     if not product.left.by_depth:
         return f"{product.left.buffer.name} has its rows across memory"

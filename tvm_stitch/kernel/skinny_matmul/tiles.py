@@ -13,9 +13,11 @@ from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, parsed, positive
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, SUM_BYTES, Footprint
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.skinny_matmul.program import sizes_of
+from tvm_stitch.kernel.skinny_matmul.program import rows_of, sizes_of
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, SUMS
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+from tvm_stitch.kernel.tensor_core.ragged import expected_tiles, filled_groups, row_tiles
+from tvm_stitch.stages.extents import NOMINAL
 
 FRAGMENT = 16  # columns, or elements of the depth, of an instruction's weights
 CHUNK = 32  # of the depth: what four lanes load of a line, 16 bytes each
@@ -97,8 +99,7 @@ def fragments_of(product: TensorProduct, tiles: SkinnyTiles) -> Fragments:
 
 def padded_rows(product: TensorProduct) -> int:
     """Rows that tensor cores compute: whole matrices of them."""
-    rows, _, _, _ = sizes_of(product)
-    return -(-rows // MATRIX) * MATRIX
+    return -(-rows_of(product) // MATRIX) * MATRIX
 
 
 def footprint(product: TensorProduct, tiles: SkinnyTiles) -> Footprint:
@@ -112,19 +113,38 @@ def footprint(product: TensorProduct, tiles: SkinnyTiles) -> Footprint:
 
 def blocks_of(product: TensorProduct, columns: int) -> int:
     """Blocks of a product, each of so many columns."""
-    _, all_columns, _, entries = sizes_of(product)
-    return entries * -(-all_columns // columns)
+    return row_tiles_of(product) * tiles_along(product, columns)
+
+
+def row_tiles_of(product: TensorProduct) -> int:
+    """Tiles of rows of all entries, one each; of a ragged product as many as there may be."""
+    entries = sizes_of(product)[3]
+    return entries * (1 if product.ragged is None else row_tiles(product, padded_rows(product)))
+
+
+def tiles_along(product: TensorProduct, columns: int) -> int:
+    """Tiles of so many columns."""
+    return -(-sizes_of(product)[1] // columns)
+
+
+def busy_blocks(product: TensorProduct, columns: int) -> int:
+    """The blocks that have rows."""
+    if product.ragged is None:
+        return blocks_of(product, columns)
+    groups = filled_groups(product, NOMINAL)
+    found = expected_tiles(groups, sizes_of(product)[0] / groups, padded_rows(product))
+    return round(found) * tiles_along(product, columns)
 
 
 def grid_blocks(products: Sequence[TensorProduct], tiles: Sequence[SkinnyTiles]) -> int:
-    """Blocks of the grid that all products share."""
-    return sum(map(blocks_of, products, (each.columns for each in tiles)))
+    """Blocks of the grid that all products share, as far as these have rows."""
+    return sum(map(busy_blocks, products, (each.columns for each in tiles)))
 
 
 def choose_tiles(products: Sequence[TensorProduct], device: Device) -> tuple[SkinnyTiles, ...]:
     """The tiles of each, all with as many threads, since their blocks are one grid."""
     columns = [_columns(product, device) for product in products]
-    blocks = sum(map(blocks_of, products, columns))
+    blocks = sum(map(busy_blocks, products, columns))
     warps = MOST_WARPS
     if blocks >= device.multiprocessors and all(each.right.by_depth for each in products):
         deepest = max(sizes_of(product)[2] for product in products)
@@ -169,12 +189,12 @@ def _columns(product: TensorProduct, device: Device) -> int:
     if product.right.by_depth:
         return FRAGMENT
     enough = (1 - MOST_IDLE) * device.multiprocessors
-    return ACROSS_COLUMNS if blocks_of(product, ACROSS_COLUMNS) >= enough else FRAGMENT
+    return ACROSS_COLUMNS if busy_blocks(product, ACROSS_COLUMNS) >= enough else FRAGMENT
 
 
 def _chunks(product: TensorProduct, columns: int, warps: int) -> int:
     """Of a step: as many as there are registers for, and no more than a warp's share of them."""
-    rows, _, depth, _ = sizes_of(product)
+    rows, depth = rows_of(product), sizes_of(product)[2]
     if product.right.by_depth:
         found = LONG if rows <= MATRIX and (warps == WARPS or depth >= SHALLOW) else SHORT
     else:

@@ -15,6 +15,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES, Footprint
 from tvm_stitch.kernel.ir.instructions import instructions
 from tvm_stitch.kernel.tensor_core.program import WIDEST, Factor, TensorProduct
+from tvm_stitch.kernel.tensor_core.ragged import expected_tiles, filled_groups
 from tvm_stitch.kernel.tensor_core.tiles import (
     GROUP_ROWS,
     HALF,
@@ -24,7 +25,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     stage_elements,
 )
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.stage import as_int64
+from tvm_stitch.stages.stage import Var, as_int64
 
 # Multiply-adds of a multiprocessor in a cycle, by rows and columns of a tile: 2048 x 4096 x 11008
 # bf16 takes 548, 600, 730 and 965 us on an H200 by the first four.
@@ -106,13 +107,30 @@ GROUPED = GroupedTiming()
 
 
 @dataclass(frozen=True)
+class Grid:
+    """The results of a product."""
+
+    entries: int  # or groups of rows, of a ragged one
+    rows: int  # of each, on average where they differ
+    columns: int
+    is_ragged: bool
+
+    def blocks(self, tiles: Tiles) -> int:
+        """Blocks that have results."""
+        along = -(-self.columns // tiles.columns)
+        if self.is_ragged:
+            return round(expected_tiles(self.entries, self.rows, tiles.rows)) * along
+        return self.entries * -(-self.rows // tiles.rows) * along
+
+
+@dataclass(frozen=True)
 class Sized:
     """What the time of products in one grid depends on, at some sizes of symbols.
 
     Of several that differ, what takes a block the longest.
     """
 
-    grids: tuple[tuple[int, int, int], ...]  # entries, rows and columns of each product
+    grids: tuple[Grid, ...]  # of each product
     rows: int
     columns: int
     depth: int
@@ -125,29 +143,28 @@ class Sized:
     @staticmethod
     def of(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> Sized:
         """Products at some sizes."""
-        sizes = [product.sizes_at(extents) for product in products]
+        sizes = [_sizes(product, extents) for product in products]
         rows, columns, depth = (max(each) for each in list(zip(*sizes, strict=True))[:3])
         pairs = list(zip(products, sizes, strict=True))
         unaligned = (
             any(_unaligned(product.left, own[0], own[2]) for product, own in pairs),
             any(_unaligned(product.right, own[1], own[2]) for product, own in pairs),
         )
-        grids = tuple((own[3], own[0], own[1]) for own in sizes)
+        grids = tuple(
+            Grid(own[3], own[0], own[1], product.ragged is not None) for product, own in pairs
+        )
         across = (
             not all(product.left.by_depth for product in products),
             not all(product.right.by_depth for product in products),
         )
         least = least_bytes(products, extents)
         ending = max(map(_ending_cycles, products))
-        right = sum(extents.bytes(product.right.buffer) for product in products)
+        right = sum(_read_bytes(product.right.buffer, products, extents) for product in products)
         return Sized(grids, rows, columns, depth, least, unaligned, across, ending, right)
 
     def blocks(self, tiles: Tiles) -> int:
         """Blocks of the grid."""
-        return tiles.splits * sum(
-            entries * -(-rows // tiles.rows) * -(-columns // tiles.columns)
-            for entries, rows, columns in self.grids
-        )
+        return tiles.splits * sum(grid.blocks(tiles) for grid in self.grids)
 
 
 def _unaligned(factor: Factor, side: int, depth: int) -> bool:
@@ -157,7 +174,25 @@ def _unaligned(factor: Factor, side: int, depth: int) -> bool:
 def least_bytes(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> int:
     """Each input read once, each output written once; what blocks read again is in the L2."""
     buffers = dict.fromkeys(buffer for product in products for buffer in product.buffers)
-    return sum(map(extents.bytes, buffers))
+    return sum(_read_bytes(buffer, products, extents) for buffer in buffers)
+
+
+def _read_bytes(buffer: Var, products: Sequence[TensorProduct], extents: Extents) -> int:
+    """Bytes of a tensor; of matrices of which groups of rows have one each, of those with rows."""
+    size = extents.bytes(buffer)
+    for product in products:
+        if product.ragged is not None and product.right.buffer is buffer:
+            return size * filled_groups(product, extents) // product.groups
+    return size
+
+
+def _sizes(product: TensorProduct, extents: Extents) -> tuple[int, int, int, int]:
+    """Rows, columns, depth and entries; of a ragged product, those of groups that have rows."""
+    rows, columns, depth, entries = product.sizes_at(extents)
+    if product.ragged is None:
+        return rows, columns, depth, entries
+    groups = filled_groups(product, extents)
+    return -(-rows // groups), columns, depth, groups
 
 
 def predicted_us(

@@ -18,10 +18,11 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent
-from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
+from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, divided
 from tvm_stitch.kernel.tensor_core.epilogue import Epilogue, inside
 from tvm_stitch.kernel.tensor_core.mma import WarpMma
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, TensorProduct
+from tvm_stitch.kernel.tensor_core.ragged import RowTile, find_rows
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
     HALF,
@@ -77,18 +78,25 @@ class TensorPart:
         self.product, self.tiles, self.views = product, tiles, views
         self.block, self.thread, self.rank, self.writer = block, thread, rank, writer
         self.smem_arena = smem_arena
+        self.rows: RowTile | None = None  # where they are in groups
         size = buffer_size(smem_arena) * (WORD // HALF)
         self.halves = writer.view(self.smem_arena, size, dtype=product.multiplied)
 
     def emit(self) -> None:
         """Write the kernel's body."""
         self._find_place()
-        self._accumulate()
-        first = {ENTRY: self.entry, ROW: self.row, COLUMN: self.column}
-        arenas = self.smem_arena, self.halves
-        who = self.thread, self.rank
-        how = self.product, self.tiles, self.views, first, who, arenas, self.writer
-        Epilogue(*how).emit(self.sums)
+        with self.writer.when(self.rows and self.rows.exists):
+            self._accumulate()
+            first = {ENTRY: self.entry, ROW: self.row, COLUMN: self.column}
+            extents = self._extents(self.product.extents)
+            arenas = self.smem_arena, self.halves
+            who = self.thread, self.rank
+            how = self.product, self.tiles, self.views, first, extents, who, arenas, self.writer
+            Epilogue(*how).emit(self.sums)
+
+    def _extents(self, extents: dict[Var, Extent]) -> dict[Var, Extent]:
+        """How far variables go in this block: where rows are in groups, to the group's end."""
+        return {**extents, ROW: self.rows.end} if self.rows and ROW in extents else extents
 
     def _barrier(self) -> None:
         self.writer.call(T.tvm_storage_sync("shared"))
@@ -106,8 +114,15 @@ class TensorPart:
         if isinstance(across, int) and across % together == 0:
             beside = int64(together)
         column, row = divided(within, beside)
-        self.entry = writer.value("entry", entry)
-        self.row = writer.value("tile_row", group * together + row) * tiles.rows
+        self.entry = self.group = writer.value("entry", entry)
+        tile_row = writer.value("tile_row", group * together + row)
+        if self.product.ragged is None:
+            self.row = tile_row * tiles.rows
+        else:
+            ends = self.views[self.product.ragged.ends]
+            how = self.product, ends, tile_row, tiles.rows, self.thread
+            self.rows = find_rows(writer, *how)
+            self.row, self.group = self.rows.first, self.rows.group
         self.column = writer.value("tile_column", column) * tiles.columns
         left = stage_elements(tiles, self.product.left.by_depth, tiles.rows)
         right = stage_elements(tiles, self.product.right.by_depth, tiles.columns)
@@ -176,7 +191,7 @@ class TensorPart:
             place = (line, chunk * width) if factor.by_depth else (chunk * width, line)
             to = side.place(slot, *place)
             here = {
-                ENTRY: self.entry,
+                ENTRY: self.group,
                 factor.side: side.first + place[0],
                 DEPTH: self._turn(iteration) * tiles.depth + place[1],
             }
@@ -192,7 +207,8 @@ class TensorPart:
     def _exists(self, side: OperandTile, here: MappingOf[Var, Expr]) -> Expr | None:
         """Whether there is what a thread copies; chunks are there as a whole, or not."""
         pieces = {side.factor.side: side.count, DEPTH: self.tiles.depth * self.tiles.splits}
-        return inside(here, side.factor.extents, pieces)
+        there = inside(here, self._extents(side.factor.extents), pieces)
+        return there if self.rows is None else all_of(there, self.rows.is_summed)
 
     def _copy_chunk(
         self, to: Expr, source: tuple[Var, Expr], width: int, exists: Expr | None

@@ -29,8 +29,8 @@ from tvm_stitch.kernel.codegen.tir_builder import (
     vector_copy,
 )
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, MmaAccumulator
+from tvm_stitch.kernel.tensor_core.pairs import round_pair
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
-from tvm_stitch.kernel.tensor_core.round_pair import round_pair
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD
 from tvm_stitch.kernel.tensor_core.tiles import FRAGMENT_ROWS, Tiles, spare_registers
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
@@ -51,13 +51,14 @@ class Epilogue:
         tiles: Tiles,
         views: MappingOf[Var, Var],
         first: MappingOf[Var, Expr],
+        extents: MappingOf[Var, Extent],
         who: tuple[Expr, Expr],
         arenas: tuple[Var, Var],
         writer: Writer,
     ) -> None:
         """`who`: thread and rank of its block; `arenas`: shared memory as float32 and as halves."""
         self.product, self.tiles, self.views = product, tiles, views
-        self.first, self.writer = first, writer
+        self.first, self.extents, self.writer = first, extents, writer
         self.thread, self.rank = who
         self._result = ACCUMULATED if tiles.splits > 1 else dtype_of(product.result)
         self.results = arenas[self._result != ACCUMULATED]
@@ -167,7 +168,7 @@ class Epilogue:
         }
         tile = {ROW: tiles.rows, COLUMN: tiles.columns}
         left = number < chunks if chunks % tiles.threads else None
-        exists = all_of(left, inside(here, self.product.extents, tile))
+        exists = all_of(left, inside(here, self.extents, tile))
         return here, row * tiles.pitch + chunk * vector, exists
 
     def _loads(self, count: int, vector: int) -> dict[tuple[Var, str], tuple[Expr, Var]]:

@@ -1,16 +1,19 @@
-"""Pairs of halves in registers, as tensor cores take them, loaded from memory without a detour.
+"""Pairs of halves in registers: as tensor cores take them, loaded from memory without a detour, and
+as their sums are rounded.
 
-In: flat views of tensors and places in them. Writes TIR into a Writer. Must not know what the pairs
-are of.
+In: flat views of tensors and places in them, or sums. Writes TIR into a Writer. Must not know what
+the pairs are of.
 """
 
 from __future__ import annotations
 
 from tvm import tirx
+from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.tensor_core.program import WIDEST
-from tvm_stitch.stages.stage import Expr, Var, buffer_size
+from tvm_stitch.stages.stage import Expr, Var, buffer_size, dtype_of
+from tvm_stitch.stages.symbolic_analyzer import int64
 
 PAIR = "uint32"
 PAIRS = WIDEST // 2  # of a load
@@ -42,3 +45,23 @@ def pair_of(low: Expr, high: Expr, upper: int) -> Expr:
     if upper:
         return (low >> bits) | (high & tirx.const(LOW << HALF_BITS, PAIR))
     return (low & tirx.const(LOW, PAIR)) | (high << bits)
+
+
+def round_pair(writer: Writer, low: Expr, high: Expr, to: Var) -> None:
+    """Two sums of tensor cores rounded by one instruction, to the first two of a buffer of halves.
+
+    What is rounded by itself ptxas 13.0 moves in front of the wait for the sums, or, where it sees
+    that, it waits behind every product (C7514).
+    """
+    dtype = dtype_of(to)
+    scalar, pair = ("half", "half2") if dtype == "float16" else ("nv_bfloat16", "bfloat162")
+    name = f"tvm_stitch_round_{pair}"
+    source = f"""
+__forceinline__ __device__ void {name}(float low, float high, {scalar}& to, {scalar}& beside) {{
+  auto pair = __float22{pair}_rn(make_float2(low, high));
+  to = pair.x;
+  beside = pair.y;
+}}
+"""
+    places = (to[int64(0)], to[int64(1)])
+    writer.call(T.cuda.func_call(name, low, high, *places, source_code=source))

@@ -4,7 +4,8 @@ In: the stages of a function. Out: a TensorProduct, or why it is none. Must not 
 
 A product has entries (what both factors have of their own is the same for, such as a batch and its
 heads), each of rows that one factor has, by columns that the other has, summed over a depth that
-both have.
+both have. Of a ragged one, groups of rows that only run time tells have a right factor each: there,
+ENTRY counts groups of that factor, and all rows are those of one entry.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.patterns.ragged_product import RaggedProduct, ragged_product
 from tvm_stitch.stages.patterns.tf32 import is_truncated, untruncated
 from tvm_stitch.stages.stage import (
     Expr,
@@ -107,6 +109,7 @@ class TensorProduct:
     is_interleaved: bool = False  # a row of each entry, then the next row of each
     # Of the same left factor and as large; what follows reads the results of all, and is here.
     beside: tuple[TensorProduct, ...] = ()
+    ragged: RaggedProduct | None = None
 
     @property
     def all(self) -> tuple[TensorProduct, ...]:
@@ -121,7 +124,7 @@ class TensorProduct:
     @property
     def is_truncated(self) -> bool:
         """Whether the factors lose the bits that TF32 lacks, by what the product says itself."""
-        return is_truncated(self.stage.value.a)
+        return is_truncated(_multiplied(self.stage).a)
 
     @property
     def sizes(self) -> tuple[Extent, ...]:
@@ -132,6 +135,11 @@ class TensorProduct:
         """The same where symbols have some sizes."""
         rows, columns, contracted, entries = (extents.size(as_int64(e)) for e in self.sizes)
         return rows, columns, contracted, entries
+
+    @property
+    def groups(self) -> int:
+        """Of rows that share a right factor, in each entry."""
+        return 1 if self.ragged is None else self.ragged.groups
 
     @property
     def entries_text(self) -> str:
@@ -151,6 +159,8 @@ class TensorProduct:
     @property
     def flat(self) -> Expr:
         """Where an element of the result is, and of all that follows."""
+        if self.ragged is not None:
+            return ROW * self.columns + COLUMN
         line = ROW * self.entries + ENTRY if self.is_interleaved else ENTRY * self.rows + ROW
         return line * self.columns + COLUMN
 
@@ -201,7 +211,7 @@ def tensor_product(
     found = _product(first, multiplied, batched, fewest_rows < 1)
     if isinstance(found, Refused):
         return found
-    if isinstance(found.rows, int) and found.rows < fewest_rows:
+    if isinstance(found.rows, int) and found.rows < fewest_rows and found.ragged is None:
         return Refused(f"a product of {found.rows} rows, too few for tensor cores")
     beside, made = list[TensorProduct](), {stage.output for stage in stages}
     for stage in others:
@@ -229,13 +239,14 @@ def tensor_product(
 
 
 def _is_alike(other: TensorProduct, found: TensorProduct) -> bool:
-    """Whether a product has the left factor of another one, and a matrix that is as large."""
+    """Whether a product has the left factor of another one, and one matrix that is as large."""
     left, own = other.left, found.left
     same = left.buffer is own.buffer and tvm_ffi.structural_equal(left.at, own.at)
     dtypes = {dtype_of(each.result) for each in (other, found)}
     layouts = {each.right.by_depth for each in (other, found)}
     return (
         same
+        and other.ragged is found.ragged is None
         and len(dtypes) == len(layouts) == 1
         and all(map(same_size, map(as_int64, other.sizes), map(as_int64, found.sizes)))
     )
@@ -275,13 +286,15 @@ def _product(
         entry, row = entry + row[:batched], row[batched:]
     extent_of = dict(zip(stage.axes, stage.extents, strict=True))
     entries, rows, columns = (_size(extent_of, axes) for axes in (entry, row, column))
-    names = {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
-    for var, axes in ((ENTRY, entry), (ROW, row), (COLUMN, column)):
-        names |= unflatten(var, tuple(axes), tuple(extent_of[axis] for axis in axes))
-    names[stage.reduced[0]] = DEPTH
-    depth = _known(stage.reduced_size)
+    names = _named(extent_of, {ENTRY: entry, ROW: row, COLUMN: column})
+    depth, matrices, ragged = _known(stage.reduced_extents[-1]), entries, ragged_product(stage)
+    if ragged is not None:
+        if entry or not {ragged.row}.issuperset(row):
+            return Refused("a ragged product of more than rows by columns")
+        names[ragged.group], matrices = ENTRY, ragged.groups
+    names[stage.reduced[-1]] = DEPTH
     own, other = (
-        _factor(load, names, {ENTRY: entries, side: size, DEPTH: depth}, side)
+        _factor(load, names, {ENTRY: matrices, side: size, DEPTH: depth}, side)
         for load, side, size in zip(loads, (ROW, COLUMN), (rows, columns), strict=True)
     )
     return TensorProduct(
@@ -297,16 +310,26 @@ def _product(
         contracted=depth,
         axes={stage.output: names},
         is_interleaved=batched < 0,
+        ragged=ragged,
     )
+
+
+def _named(extent_of: dict[Var, Expr], by: dict[Var, list[Var]]) -> dict[Var, Expr]:
+    """Axes by what counts some of them together; of others there is one element."""
+    names = dict.fromkeys(extent_of, tirx.IntImm("int64", 0))
+    for var, axes in by.items():
+        names |= unflatten(var, tuple(axes), tuple(extent_of[axis] for axis in axes))
+    return names
 
 
 def _loads(stage: Stage, multiplied: tuple[str, ...]) -> tuple[Expr, Expr] | Refused:
     """The two factors."""
-    if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul) or len(stage.reduced) != 1:
+    value, axes = _multiplied(stage), len(stage.reduced) - (ragged_product(stage) is not None)
+    if stage.combiner != "sum" or not isinstance(value, tirx.Mul) or axes != 1:
         return Refused("a product of another form than a sum of two factors along one axis")
     if any(read.nested for read in stage.reads):
         return Refused("a product of what is looked up by indices in memory")
-    found, sides = [], (stage.value.a, stage.value.b)
+    found, sides = [], (value.a, value.b)
     if len(set(map(is_truncated, sides))) > 1:
         return Refused("a product one of whose factors is truncated")
     for side in sides:
@@ -322,6 +345,12 @@ def _loads(stage: Stage, multiplied: tuple[str, ...]) -> tuple[Expr, Expr] | Ref
     if dtype_of(stage.output) not in (ACCUMULATED, dtype_of(left.source)):
         return Refused(f"a product in {dtype_of(stage.output)}")
     return left, right
+
+
+def _multiplied(stage: Stage) -> Expr:
+    """What is summed up: of a ragged product, by the matrix of the row's own group."""
+    ragged = ragged_product(stage)
+    return stage.value if ragged is None else ragged.value
 
 
 def _factor(load: Expr, names: dict[Var, Expr], extents: dict[Var, Extent], side: Var) -> Factor:

@@ -22,6 +22,7 @@ from tvm_stitch.kernel.codegen.footprint import (
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.rows.legal import has_clusters
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+from tvm_stitch.kernel.tensor_core.ragged import row_tiles
 from tvm_stitch.stages.stage import element_bytes
 
 # The first with tensor cores for both kinds of halves, 16 deep, and with asynchronous copies.
@@ -168,7 +169,7 @@ def tiles_of(product: TensorProduct, tiles: Tiles) -> Extent:
 
 def pieces(product: TensorProduct, tiles: Tiles) -> tuple[Extent, Extent]:
     """Tiles along the rows and along the columns of an entry."""
-    return parts_of(product.rows, tiles.rows), parts_of(product.columns, tiles.columns)
+    return row_tiles(product, tiles.rows), parts_of(product.columns, tiles.columns)
 
 
 def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
@@ -214,6 +215,10 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         yield from _group_reasons(product, tiles, device)
     if tiles.splits > 1 and not has_clusters(device):
         yield f"clusters, which {device.name} does not have"
+    if product.ragged is not None and not product.left.by_depth:
+        yield "rows of a ragged product that lie across memory"
+    if product.ragged is not None and tiles.splits > 1:
+        yield "a ragged product whose depth blocks would share"
     if tiles.splits not in SPLITS or tiles.rows % tiles.splits:
         yield f"rows that {tiles.splits} blocks do not share"
     if tiles.threads > MAX_BLOCK_THREADS:

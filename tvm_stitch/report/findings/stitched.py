@@ -279,7 +279,8 @@ def _why_products(products: Sequence[TensorProduct], device: Device) -> str:
 
 def _sizes(product: TensorProduct) -> str:
     times = "a product" if product.entries == 1 else f"{product.entries_text} products"
-    return f"{times} of {product.size_text}"
+    groups = f", by a matrix for each of {product.groups} groups of rows," if product.ragged else ""
+    return f"{times} of {product.size_text}{groups}"
 
 
 def planned_bytes(parts: Sequence[Part], extents: Extents = NOMINAL) -> int:
