@@ -367,12 +367,6 @@ def _known(size: Expr) -> Extent:
     return size if number is None else max(1, number)
 
 
-def _same_shape(stage: Stage, other: Stage) -> bool:
-    return len(stage.extents) == len(other.extents) and all(
-        map(same_size, stage.extents, other.extents)
-    )
-
-
 def _variables(load: Expr) -> set[Var]:
     return {var for index in load.indices for var in tirx.analysis.undefined_vars(index)}
 
@@ -393,7 +387,8 @@ def _axes_behind(stage: Stage, found: TensorProduct) -> dict[Var, Expr] | None:
     if not same_size(stage.size, as_int64(found.entries * found.rows * found.columns)):
         return None
     first = found.stage
-    if not _same_shape(stage, first):
+    extents = stage.extents, first.extents
+    if len(stage.axes) != len(first.axes) or not all(map(same_size, *extents)):
         return unflatten(found.flat, stage.axes, stage.extents)
     return dict(zip(stage.axes, map(found.axes[first.output].get, first.axes), strict=True))
 

@@ -26,7 +26,7 @@ FAMILIES: dict[str, dict[str, Converter]] = {
     "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "sorts of short rows": indices.sorting.OPERATORS,
-    "matrix products": product.OPERATORS,
+    "matrix products": {**product.OPERATORS, **product.RAGGED},
     "attention": attention.OPERATORS,
     "images": {**images.OPERATORS, **images.columns.OPERATORS, **images.sampling.OPERATORS},
     "movement": {**movement.OPERATORS, **replaced.OPERATORS},
@@ -44,7 +44,9 @@ IMAGES = frozenset(images.OPERATORS)
 """Those that can be told that channels lie innermost."""
 
 ATTENTION = frozenset(attention.OPERATORS)
-LIBRARYS = PRODUCTS | ATTENTION | frozenset(images.convolution.OPERATORS)
+LIBRARYS = (
+    PRODUCTS | frozenset(product.RAGGED) | ATTENTION | frozenset(images.convolution.OPERATORS)
+)
 """Those that libraries have kernels for, which ours have no lead over."""
 
 __all__ = [

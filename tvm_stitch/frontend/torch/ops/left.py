@@ -19,7 +19,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_scaled_dot_product_efficient_attention_backward",
         "_scaled_dot_product_cudnn_attention_backward",
         "_scaled_dot_product_flash_attention_for_cpu_backward",
-        "_cdist_forward", "_grouped_mm", "_pdist_forward", "_fft_c2r", "_fft_r2c",
+        "_cdist_forward", "_pdist_forward", "_fft_c2r", "_fft_r2c",
     ),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
     _COUNTED: ("_embedding_bag", "_embedding_bag_forward_only"),

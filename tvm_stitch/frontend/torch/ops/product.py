@@ -8,14 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 from tvm.ir import Call as TvmCall
 
 from tvm_stitch.errors import TorchError
-from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, dtype, wide
+from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, dims, dtype, rank, wide
 from tvm_stitch.frontend.torch.dtypes import HALVES
+from tvm_stitch.stages.patterns.ragged_product import of_own_group
 
 _op = relax.op
+_SUMS = "float32"
 _CAST, _TURN = (tvm.ir.Op.get(f"relax.{name}") for name in ("astype", "permute_dims"))
 
 
@@ -68,6 +70,47 @@ def _biased(
     return call.cast(result, call.dtype)
 
 
+def _ragged(
+    call: Call,
+    x: Expr,
+    matrices: Expr,
+    ends: Expr | None = None,
+    bias: Expr | None = None,
+    out_dtype: Any = None,
+) -> Expr:
+    """Groups of rows, one behind the other, each by a matrix of its own, as experts have."""
+    if rank(x) != 2 or rank(matrices) != 3 or ends is None:
+        raise TorchError("groups of matrices or of columns")
+    if bias is not None or dtype(x) not in HALVES:
+        raise TorchError("groups of rows with a bias, or not of halves")
+    turned = _turned(call, matrices)
+    groups, depth, columns = dims(matrices)
+    if not isinstance(groups, int) or not isinstance(depth, int) or not isinstance(columns, int):
+        raise TorchError("groups of rows by matrices of sizes that change")
+    source, along = (matrices, False) if turned is None else (turned, True)
+
+    def body(rows: te.Tensor, weights: te.Tensor, last: te.Tensor) -> te.Tensor:
+        group, k = te.reduce_axis((0, groups), "group"), te.reduce_axis((0, depth), "k")
+
+        def element(row: Any, column: Any) -> Any:
+            weight = weights(group, column, k) if along else weights(group, k, column)
+            value = rows(row, k).astype(_SUMS) * weight.astype(_SUMS)
+            return te.sum(of_own_group(value, row, group.var, last), [group, k])
+
+        return te.compute(call.shape, element, name="ragged")
+
+    return call.cast(call.te(body, x, source, ends, name="ragged_product"), call.dtype)
+
+
+def _turned(call: Call, matrices: Expr) -> Expr | None:
+    """What a transpose of each matrix was made of: its own order in memory is as good."""
+    made = call.builder.lookup_binding(matrices) if isinstance(matrices, relax.Var) else None
+    if not isinstance(made, TvmCall) or made.op != _TURN:
+        return None
+    order = [int(axis) for axis in made.attrs.axes]
+    return made.args[0] if order == [0, 2, 1] else None
+
+
 OPERATORS: dict[str, Converter] = {
     "addmm": _biased,
     "baddbmm": _biased,
@@ -75,3 +118,4 @@ OPERATORS: dict[str, Converter] = {
     "mm": _product,
 }
 PRODUCTS = frozenset(OPERATORS)
+RAGGED: dict[str, Converter] = {"_grouped_mm": _ragged}
