@@ -107,8 +107,7 @@ class TensorProduct:
     contracted: Extent
     axes: dict[Var, dict[Var, Expr]]  # of each stage, by what it computes
     is_interleaved: bool = False  # a row of each entry, then the next row of each
-    # Of the same left factor and as large; what follows reads the results of all, and is here.
-    beside: tuple[TensorProduct, ...] = ()
+    beside: tuple[TensorProduct, ...] = ()  # of the same left factor; what follows reads all
     ragged: RaggedProduct | None = None
 
     @property
