@@ -1,9 +1,9 @@
-"""A part of a backward graph through which much memory passes, in several, one after the other.
+"""A part in training through which much memory passes, in several that run one after the other.
 
 In: what could be one part. Out: the same nodes in pieces, in an order that runs. A part has its
-results from its beginning and its inputs to its end; between two, what forward kept and has been
-read is free. A cut costs what kernels would share across it, and is made where that is little: in
-front of library calls. Must not know what a part is compiled to.
+results from its beginning, and its inputs and the memory between its kernels to its end; between
+two parts, what has been read is free. A cut costs what kernels would share across it, and is made
+where that is little: in front of library calls. Must not know what a part is compiled to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Nodes = list[fx.Node]
 
 
 def cut(part: Nodes) -> list[Nodes]:
-    """A part of a backward graph, in the graph's order, in pieces."""
+    """A part of a forward or backward graph, in the graph's order, in pieces."""
     reads = _Reads.by(part)
     passed = list(accumulate(_passing(part, reads)))
     pieces = min(MOST_PIECES, passed[-1] // LEAST_BYTES)

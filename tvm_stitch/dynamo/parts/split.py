@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
+from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
 from tvm_stitch.dynamo.parts.components import pieces
 from tvm_stitch.dynamo.parts.cuts import cut
 from tvm_stitch.dynamo.parts.levels import levels
@@ -31,17 +32,18 @@ def split(
     graph_module: fx.GraphModule,
     is_ours: Callable[[fx.Node], bool],
     smallest: int | None,
-    is_backward: bool = False,
+    kind: str = INFERENCE,
 ) -> None:
     """Fuse what is ours into submodules, each on one device, as few as memory allows.
 
     Of fewer than `smallest` operators none is made; None leaves a single one if it gains nothing.
+    In inference little memory passes between parts.
     """
     parts = []
     ours = {node for node in graph_module.graph.nodes if is_ours(node)}
-    returned_last = is_backward and is_little_kept(graph_module.graph, ours)
+    returned_last = kind == BACKWARD and is_little_kept(graph_module.graph, ours)
     found = levels(graph_module.graph, is_ours, returned_last)
-    for nodes in _in_turn(found, is_backward):
+    for nodes in _in_turn(found, trains=kind != INFERENCE):
         kept = _without_outer_views(graph_module.graph, set(nodes), ours)
         if _gains([node for node in kept if computes(node)], smallest):
             # In the graph's order, so that equal layers become equal parts.
@@ -56,11 +58,11 @@ def split(
         _take_sizes(node, getattr(graph_module, node.target))
 
 
-def _in_turn(found: list[list[fx.Node]], is_backward: bool) -> Iterator[list[fx.Node]]:
+def _in_turn(found: list[list[fx.Node]], trains: bool) -> Iterator[list[fx.Node]]:
     """What becomes a part, unless it falls apart."""
     for level in found:
         for nodes in _by_device(level):
-            yield from cut(nodes) if is_backward else [nodes]
+            yield from cut(nodes) if trains else [nodes]
 
 
 def _by_device(level: list[fx.Node]) -> list[list[fx.Node]]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE
+from tvm_stitch.dynamo.cuda_graphs import INFERENCE
 from tvm_stitch.dynamo.parts.nodes import computes
 from tvm_stitch.dynamo.parts.split import PREFIX, split
 from tvm_stitch.dynamo.rewrites.aligned.logits import with_aligned_logits
@@ -139,7 +139,7 @@ def divided(graph: fx.GraphModule, kind: str, support: Support, how: Division) -
         if reason is not None and _is_work(node):
             left[operator_name(node.target), reason.reason] += 1
     with_writes_in_place(graph.graph, ours)
-    split(graph, lambda node: ours.get(node, False), how.smallest, kind == BACKWARD)
+    split(graph, lambda node: ours.get(node, False), how.smallest, kind)
     parts = {
         name: part
         for name, part in graph.named_children()
