@@ -22,7 +22,7 @@ ALONG = pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 @pytest.mark.parametrize("warps, chunks", [(4, 2), (8, 4)])
 @ALONG
 def test_every_tile(case, warps, chunks, along):
-    for depth, columns in ((72, 88), (520, 72)):
+    for depth, columns in ((72, 88), (520, 71 if along else 72)):
         function = ragged_function(case[0], depth, columns, len(case[1]), along)
         products = read_skinny(function)
         assert not isinstance(products, Refused)
