@@ -279,7 +279,7 @@ def _why_products(products: Sequence[TensorProduct], device: Device) -> str:
 
 def _sizes(product: TensorProduct) -> str:
     times = "a product" if product.entries == 1 else f"{product.entries_text} products"
-    groups = f", by a matrix for each of {product.groups} groups of rows," if product.ragged else ""
+    groups = f" in {product.groups} groups of rows" if product.ragged else ""
     return f"{times} of {product.size_text}{groups}"
 
 
