@@ -134,15 +134,14 @@ def _of_few_rows(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
     products = read_skinny(fused.function)
     assert not isinstance(products, Refused), "a product's kernel comes from a readable function"
     tiles = tiles_from_json(str(emitted.attrs[SKINNY_ATTRIBUTE]))
-    multiplied = [each for product in products for each in product.all]
-    sizes = " and ".join(map(_sizes, multiplied))
-    flows = {each.stage.output: "regional" for each in multiplied}
+    found = [each for product in products for each in product.all]
+    flows = {each.stage.output: "regional" for each in found}
     return replace(
         _of_products(fused, products, device, extents),
         scheme="regional" if len(products) == 1 else "independent",
         mapping="; ".join(dict.fromkeys(map(str, tiles))),
         predicted_us=skinny_us(products, tiles, device),
-        why=f"{sizes}: weights go from memory to tensor cores, once",
+        why=" and ".join(map(_sizes, found)) + ": weights go from memory to tensor cores, once",
         schemes=_schemes(fused, flows) or {p.stage.name: "regional" for p in products},
         stages=_stages(fused, flows),
     )
