@@ -269,6 +269,7 @@ class PlaceAttention(nn.Module):
         return x * self.around(seen).sigmoid()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ChannelAttention, PlaceAttention])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_attention_of_channels_and_of_places_asks_no_library(model, layout):

@@ -90,6 +90,7 @@ def test_gradients_of_rows_are_such_products_and_those_of_matrices_pytorchs():
     assert {each.reason for each in log.report().left} == {"groups of matrices or of columns"}
 
 
+@pytest.mark.slow
 @pytest.mark.spread(1)
 @pytest.mark.parametrize("length", (1, 5))
 @pytest.mark.parametrize("kind", MODELS)

@@ -82,6 +82,7 @@ def _another(graph):
     return graph
 
 
+@pytest.mark.slow
 def test_sizes_that_change_are_no_other_matter(seen):
     compiler, module = GraphCompiler(Settings(LLVM)), model()
     function = torch.compile(module, backend=compiler, dynamic=True)

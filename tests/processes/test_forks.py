@@ -67,6 +67,7 @@ def test_what_can_wait_comes_last_and_holds_nothing_up(forks):
     assert [forks.answer(question)[0] for question in waiting] == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_on_busy_machines_only_what_can_wait_takes_all_cores(two_jobs, monkeypatch):
     monkeypatch.setattr(module, "jobs_now", lambda: 2)
     monkeypatch.setattr(module, "jobs", lambda: 4)

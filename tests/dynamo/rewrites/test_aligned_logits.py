@@ -138,6 +138,7 @@ def test_gradients_of_logits_are_written_as_products_want_them(name, dtype):
     assert not any(TOKENS in shape for shape in compiler.padded)
 
 
+@pytest.mark.slow
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", [7, 31, 33, 1027, 2050])
 def test_of_any_odd_number_of_columns(columns):
@@ -173,6 +174,7 @@ def test_logits_that_are_asked_for_stay():
     assert compiler.widths == {1237}
 
 
+@pytest.mark.slow
 def test_chunks_of_rows_have_wide_logits():
     most = 8 * 1240 * 2
     compiler = compared(LOSSES["tied"], torch.bfloat16, 1237, largest_logits=most)

@@ -105,6 +105,7 @@ def test_signals_of_halves_and_their_padding(laid, dtype):
     assert set(ranks(laid[0])) == {4}
 
 
+@pytest.mark.slow
 def test_nothing_is_moved_between_convolutions_of_signals(laid):
     def layer():
         return nn.Conv1d(6, 6, 3, padding=1, bias=False), nn.BatchNorm1d(6), nn.ReLU()
@@ -174,6 +175,7 @@ def test_what_reads_memory_from_its_start_is_given_what_was_traced(laid, kind, m
     assert found and all(node.args[0].meta["val"].is_contiguous() for node in found)
 
 
+@pytest.mark.slow
 def test_a_transposed_volume_beside_a_skip():
     class Up(nn.Module):
         def __init__(self):

@@ -237,6 +237,7 @@ def test_logits_that_are_asked_for_are_computed_at_once():
     assert note.endswith("is asked for")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16])
 def test_sums_over_rows_are_written_over_those_before(dtype):
     ours = compiler(dtype)
@@ -264,6 +265,7 @@ def test_chunks_are_alike_if_that_takes_few_more(rows, columns, most, size):
     assert rows_of_chunk(logits, most) == size
 
 
+@pytest.mark.slow
 def test_rows_that_change_are_computed_at_once():
     ours = compiler(torch.bfloat16)
 

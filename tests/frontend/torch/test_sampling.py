@@ -223,6 +223,7 @@ def test_channels_that_follow_each_other_share_a_thread(
     assert any(mapping.beside for mapping in found) == beside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_kernel_that_samples_transposes_for_the_product_behind_it(dtype):
     """Neighbouring threads have the channels of a place, which lie side by side."""

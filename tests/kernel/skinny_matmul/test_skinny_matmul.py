@@ -262,6 +262,7 @@ def halved(dtype, rows, depth, columns, along, gate="silu") -> Case:
     return graph(dtype, [(rows, depth), of_weights, (2 * columns,)], build, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.spread(4)
 @pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 @pytest.mark.parametrize("dtype", HALVES)

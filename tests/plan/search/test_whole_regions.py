@@ -82,6 +82,7 @@ def normed(emit, x):
     return emit(op.multiply(centred, emit(op.rsqrt(emit(op.add(square, relax.const(1e-5)))))))
 
 
+@pytest.mark.slow
 def test_windows_of_what_one_kernel_computes_again_are_searched():
     """However many operators: two kernels compute far less."""
 

@@ -121,6 +121,7 @@ def test_elements_that_go_where_they_like_are_pytorchs():
     compare(some, x, values, index[:, 0], device=LLVM, left=["scatter_add"])
 
 
+@pytest.mark.slow
 def test_numbers_of_edges_that_change():
     """One graph for all of them; a table of a size that changes is PyTorch's."""
     compiler = GraphCompiler(Settings(device=EXECUTOR, target="sm_90", smallest_part=1))

@@ -179,6 +179,7 @@ def test_what_may_hide_something_stays(make):
     assert mask is not None
 
 
+@pytest.mark.slow
 def test_a_mask_of_more_than_the_queries_stays():
     stays = []
 

@@ -93,6 +93,7 @@ def test_updates_of_symbolic_dimensions_are_read_as_those_of_one():
     assert not re.search(r"(//|%) (batch|length)", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 37])
 def test_lists_that_have_no_room_for_updates_at_run_time(rows):
     count = 17_000
@@ -100,6 +101,7 @@ def test_lists_that_have_no_room_for_updates_at_run_time(rows):
     check((37, 40), (count,), sized=("updates",), rows=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sized", "most", "more"),
     [(("n",), (40,), (41,)), (("n", 4), (10, 4), (11, 4)), ((2, "n", "m"), (2, 4, 5), (2, 3, 7))],
