@@ -41,7 +41,7 @@ def test_trailing_axes(axes, keepdims):
     )
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ("int8", "uint8", "int32", "int64"))
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_integer_reductions(name, dtype):
@@ -56,7 +56,7 @@ def test_integer_reductions(name, dtype):
     check(case, orders=2)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_floating_reductions(name, dtype):
@@ -152,7 +152,7 @@ def subtract(emit, x, y):
     return emit(op.subtract(x, y))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "left, right",
     [

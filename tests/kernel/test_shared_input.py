@@ -11,7 +11,7 @@ from tvm_stitch import Options
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows, columns", [(1, 1000), (7, 136), (33, 1024), (1027, 8 * 31)])
 def test_statistics_of_rows_and_groups(rows, columns, dtype):

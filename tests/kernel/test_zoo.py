@@ -21,7 +21,7 @@ def test_one_kernel_and_right(name, dtype):
     assert len(verified.kernels) == 1
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", ZOO)
 def test_right_where_tvm_merges_buffers(name):
     """In tvm.compile with the pipeline as a drop-in, TVM's StorageRewrite has its way."""

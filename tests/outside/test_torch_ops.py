@@ -23,7 +23,7 @@ PART = (
 )  # fmt: skip
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", PART)
 def test_samples_of_an_operator(name):
     op = next(op for op in operators() if op.name == name)

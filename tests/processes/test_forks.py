@@ -49,6 +49,7 @@ def test_answers_come_as_they_are_found(forks):
     assert found == [(quick, "quick"), (slow, "slow")]
 
 
+@pytest.mark.slow
 def test_so_many_work_at_a_time_as_there_may_be(forks):
     start = time.monotonic()
     asked = [forks.ask(forked.after, 0.3, number) for number in range(4)]
@@ -58,6 +59,7 @@ def test_so_many_work_at_a_time_as_there_may_be(forks):
     assert len({pid for _, pid in found}) == 4 and os.getpid() not in {pid for _, pid in found}
 
 
+@pytest.mark.slow
 def test_what_can_wait_comes_last_and_holds_nothing_up(forks):
     waiting = [forks.ask(forked.after, 1.0, number, can_wait=True) for number in range(4)]
     start = time.monotonic()
@@ -82,6 +84,7 @@ def test_on_busy_machines_only_what_can_wait_takes_all_cores(two_jobs, monkeypat
         forks.end()
 
 
+@pytest.mark.slow
 def test_forks_ask_others_and_leave_them_their_places(forks):
     """There are two places: if those who wait for others kept them there would be none left."""
     asked = [forks.ask(forked.sum_of_doubled, list(range(n))) for n in (3, 5, 7)]
@@ -91,6 +94,7 @@ def test_forks_ask_others_and_leave_them_their_places(forks):
     assert forks.answer(deep) == 42 + 3
 
 
+@pytest.mark.slow
 def test_what_a_fork_wants_to_know_is_forgotten_with_it(forks):
     dead = forks.ask(forked.dead_while_asking)
     assert forks.answer(dead) is None
@@ -109,6 +113,7 @@ def test_who_works_for_what_can_wait_waits(forks):
     assert forks.answer(waiting) == 15
 
 
+@pytest.mark.slow
 def test_what_is_done_once_is_done_again_by_the_next_server(forks, tmp_path):
     file = tmp_path / "done"
     for _ in range(2):
@@ -129,6 +134,7 @@ def test_what_is_shared_is_found_once_and_dropped(forks):
     assert forks.answer(forks.ask(forked.doubled, 1)) == 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_shared_has_no_answers(forks):
     shared = forks.share(forked.wrong)
     assert forks.answer(forks.ask(forked.plus, 1, shared=shared)) is None
@@ -141,12 +147,14 @@ def test_what_fails_or_has_something_to_say_has_no_answer(forks, fails):
     assert forks.answer(forks.ask(forked.doubled, 1)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 1 << 16, 5_000_001])
 def test_answers_and_questions_may_be_long(forks, count):
     assert forks.answer(forks.ask(forked.many_bytes, count)) == bytes(count)
     assert forks.answer(forks.ask(len, bytes(count))) == count
 
 
+@pytest.mark.slow
 def test_who_asks_much_need_not_listen_meanwhile(forks):
     """Pipes hold 64 KB: nobody waits for the other to read what he says."""
     size = 1_000_000
@@ -154,6 +162,7 @@ def test_who_asks_much_need_not_listen_meanwhile(forks):
     assert [len(forks.answer(question)) for question in asked] == 12 * [size]
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_no_answer(forks):
     assert forks.answer(forks.ask(forked.printed)) == "and an answer"
 

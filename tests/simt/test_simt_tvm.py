@@ -88,7 +88,7 @@ def test_tvm_reduces_bfloat16_without_warp_barriers(case):
     assert all("volatile" in h.source and "volatile" in h.other_source for h in run.hazards)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     ("case", "dtype"),
     [(c, d) for c in CASES for d in TOLERANCE if (c, d) not in WARP_SYNCHRONOUS],

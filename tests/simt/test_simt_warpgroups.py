@@ -92,7 +92,7 @@ def launch(source, kind="f16", columns=24, groups=1, seed=0):
     return run, y, a.astype("float64") @ b.astype("float64").T
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize(("columns", "groups"), [(8, 1), (136, 2)])

@@ -128,7 +128,7 @@ def compared(loss, dtype, columns, **settings):
     return compiler
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_of_logits_are_written_as_products_want_them(name, dtype):

@@ -194,7 +194,7 @@ def chunks(ours):
     return [part for part in ours.log.report().parts if "amax" in part.operators]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_and_gradients_are_as_exact_by_chunks(name, dtype):

@@ -31,7 +31,7 @@ def image(*shape):
     return torch.randn(shape)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("how", WINDOWS, ids=str)
 def test_both_ways(how):
     x, how = image(2, 3, 9, 11), both(how)

@@ -191,7 +191,7 @@ def pairs(*how):
     return [[each, each] if isinstance(each, int) else list(each) for each in how]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("ceil", [False, True])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("how", POOLED)
@@ -211,7 +211,7 @@ def test_gradients_of_the_largest(how, last, ceil):
     check(gradient, given[0], x[0], places[0])
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("counted", [(False, None), (True, None), (True, 5)])
 @pytest.mark.parametrize("how", [*((*how, False) for how in POOLED), (3, 2, 1, True)])
@@ -229,7 +229,7 @@ def test_gradients_of_means(how, counted, last):
     check(gradient, given[0], x[0])
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", [(3, 4), (9, 8), (4, 3), (2, 5), (12, 11)])
 def test_shares_of_planes(size, last):

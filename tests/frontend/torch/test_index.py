@@ -148,7 +148,7 @@ def test_a_slice_is_put_in_its_place():
     check_kernels(placed, X, X[:, 0] * 3)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_what_is_written_together_is_reduced(reduce, include_self):

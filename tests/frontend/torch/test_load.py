@@ -110,7 +110,7 @@ def test_stitched_as_loaded():
     assert verified.kernels
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("masked", ["", "added", "where", "causal", "fewer heads"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_attention_is_written_out(dtype, masked):

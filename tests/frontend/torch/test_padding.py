@@ -33,7 +33,7 @@ def gradient_of(kind, padding):
     return getattr(aten, f"{name}_pad{len(padding) // 2}d_backward")
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape, padding", MARGINS, ids=str)
 def test_both_ways(kind, shape, padding):

@@ -47,7 +47,7 @@ def test_every_way(way):
     check(sampled(*way), *image_and_grid((2, 3, 7, 9), (5, 6)))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("image", [(1, 1, 1, 1), (1, 5, 1, 33), (2, 31, 8, 7)], ids=str)
 def test_kernels(image, way):
@@ -198,6 +198,7 @@ def test_deformable_attention_is_few_kernels(batch, queries, dtype):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16]
 )

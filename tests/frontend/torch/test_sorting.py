@@ -79,7 +79,7 @@ def test_rows_with_fewer_numbers_than_are_asked_for(columns):
     assert places.tolist() == torch.sort(x, descending=True, stable=True).indices[:, :4].tolist()
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
 @pytest.mark.parametrize(("rows", "columns", "count"), [(1, 7, 1), (5, 33, 8), (3, 1027, 4)])
 def test_the_largest_few_one_by_one(dtype, rows, columns, count):

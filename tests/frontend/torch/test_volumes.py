@@ -37,7 +37,7 @@ WINDOWS = [
 LARGEST = [*((*how, 1) for how in WINDOWS), (2, 1, 0, (1, 2, 2))]
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("ceil", [False, True])
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_largest_of_windows(how, ceil, last):
     check(largest, x[0])
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("counted", [(False, None), (True, None), (True, 5)])
 @pytest.mark.parametrize("how", [*((*how, False) for how in WINDOWS), (3, 2, 1, True)])
@@ -69,7 +69,7 @@ def test_mean_of_windows(how, counted, last):
         check(lambda x: functional.avg_pool3d(x, *how, *counted), each)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", [(2, 3, 4), (5, 9, 8), (5, 4, 8), (7, 5, 5)])
 def test_shares_of_volumes(size, last):
@@ -80,7 +80,7 @@ def test_shares_of_volumes(size, last):
     check(lambda x: functional.adaptive_avg_pool3d(x, size), x[0])
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("ceil", [False, True])
 @pytest.mark.parametrize("how", WINDOWS)
@@ -98,7 +98,7 @@ def test_gradients_of_the_largest(how, ceil, last):
     check(gradient, given[0], x[0], places[0])
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("counted", [(False, None), (True, None), (True, 5)])
 @pytest.mark.parametrize("how", WINDOWS)

@@ -37,7 +37,7 @@ def narrow_buffers(function: tirx.PrimFunc) -> list[str]:
     return [b.name for b in buffers if tvm.DataType(str(b.ty.dtype)).bits < 32]
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", SMALL)
 @pytest.mark.parametrize("name", ("sum", "max", "min"))
 def test_small_integers_are_right_in_any_order_of_threads(name, dtype):

@@ -37,7 +37,7 @@ def test_integers_and_the_first_of_equals(dtype):
     check(position("argmin", (5, 100), dtype, values, keepdims=True), kernels=None)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "shape, axis, dtype",
     [

@@ -35,7 +35,7 @@ def running(shape, dtype="float32", around=True, times=False) -> Case:
     return graph.case(build, plain)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_exp_and_running_sum_are_one_kernel(shape):
     check(running(shape), orders=2)
@@ -77,7 +77,7 @@ def from_the_end(shape, dtype="float32", times=False, axis=-1) -> Case:
     return graph.case(build, found)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_running_sum_between_flips_runs_from_the_end(shape):
     check(from_the_end(shape), orders=2)
@@ -237,7 +237,7 @@ def along(axis, shape, dtype="float32", times=False, symbols=False) -> Case:
     return graph.case(build, scanned(np.exp(x), axis) * x)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("times", [False, True])
 @pytest.mark.parametrize("axis, shape", [(1, (2, 33, 31)), (0, (7, 3, 65)), (0, (1000, 6))])

@@ -62,7 +62,7 @@ def windows(dtype, shape, size, stride, pad, axes=(1, 2)) -> Case:
     return Case(windows_module(dtype, shape, size, stride, pad, axes), (values,), (expected,))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ("bfloat16", "float32"))
 @pytest.mark.parametrize("columns", (1, 7, 31, 33, 1000, 1027))
 @pytest.mark.parametrize(

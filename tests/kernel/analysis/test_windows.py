@@ -34,7 +34,7 @@ def pooled(how: str, dtype: str, shape, size: int, stride: int, pad: int) -> Cas
     return graph(dtype, [shape], build, expected)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ("float32", "float16"))
 @pytest.mark.parametrize("how", ("max", "avg"))
 @pytest.mark.parametrize("size, stride, pad", ((3, 1, 0), (3, 2, 1), (2, 1, 0), (5, 3, 2)))

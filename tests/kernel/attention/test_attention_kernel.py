@@ -89,7 +89,7 @@ def test_one_query(keys):
     right(attention(2, 2, 1, keys, 64))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
 @pytest.mark.parametrize(
     "sizes",
@@ -221,7 +221,7 @@ def test_blocks_for_most_multiprocessors(batch, key_heads, keys, splits, warps):
     assert (found.splits, found.warps) == (splits, warps)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
 @pytest.mark.parametrize(
     "sizes",

@@ -56,7 +56,7 @@ CASES = {
 }
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel_of_rows(name):
     case = CASES[name]()

@@ -82,7 +82,7 @@ CASES = {
 }
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", CASES)
 def test_one_panel(name):
     case = CASES[name]()

@@ -125,7 +125,7 @@ def padded_images(dtype, shape, margins) -> Case:
     return graph(dtype, [shape], build, expected)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize(
     "shape, margins",

@@ -49,7 +49,7 @@ def test_batches_of_short_rows(columns):
         run_softmax(function, rows, columns)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", (8, 40, 64))
 def test_weights_that_are_loaded_with_short_rows(columns, dtype):

@@ -19,7 +19,7 @@ MEANINGS = {
 }
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", MEANINGS)
 def test_of_one_operand(name, dtype):

@@ -35,7 +35,7 @@ def test_as_many_launches_as_the_static_twin(name):
     assert launches(twin.symbolic, twin.options) == OTHERWISE.get(name, LAUNCHES.get(name, 1))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", TWINS)
 def test_never_more_launches_than_tvm_has(name):
     report = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options)
@@ -56,7 +56,7 @@ ONCE_MORE = {
 }
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", ONCE_MORE)
 def test_one_launch_as_with_numbers(name):
     symbolic = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options)

@@ -109,7 +109,7 @@ def test_as_many_rows_as_columns(columns, device):
     check(both_ways("float32", columns, columns))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "dtype", [pytest.param(d, marks=pytest.mark.slow if d == "bfloat16" else ()) for d in DTYPES]
 )

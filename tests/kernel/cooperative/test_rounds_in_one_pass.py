@@ -96,7 +96,7 @@ def softmax_of(shape: tuple[int, ...], axis: int, values: np.ndarray | None = No
     return graph_of([(shape, "float32", values)], build, expected)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "shape, axis",
     [

@@ -21,7 +21,7 @@ def tile_of(case: Case) -> int:
     return mapping.tile
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("rows", [8, 31, 64, 129])
 @pytest.mark.parametrize("columns", [8, 33, 96, 1027])
 def test_matrices(rows, columns):
@@ -30,7 +30,7 @@ def test_matrices(rows, columns):
     check(case)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(64, 128), (63, 1000), (1000, 63), (200, 24)])
 def test_dtypes(dtype, shape):
@@ -63,7 +63,7 @@ def test_a_short_axis_is_read_where_it_lies(columns):
     check(case)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("taps", [9, 25, 10, 12])
 @pytest.mark.parametrize("channels", [8, 24, 40, 256, 300])

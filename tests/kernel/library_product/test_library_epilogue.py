@@ -71,7 +71,7 @@ def zeros(like):
 BIAS, FULL = (COLUMNS,), (ROWS, COLUMNS)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", MULTIPLIED)
 @pytest.mark.parametrize(
     ("after", "more", "said"),

@@ -109,7 +109,7 @@ def check_scheduled(case: Case, mapping: Panel) -> None:
         np.testing.assert_allclose(arrays[-1], case.expected[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("extent", EXTENTS)
 def test_extents(extent):
     check(standardised("float32", 3, extent, 33), orders=2)
@@ -353,7 +353,7 @@ def test_clusters_share_columns(threads, rows, batch, cluster, columns):
     )
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("unroll", (0, 4))
 @pytest.mark.parametrize("residence", ("shared", "nowhere"))
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_many_short_columns_are_read_in_vectors():
     assert (mapping.batch, mapping.adjacent) == (4, False)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("batch, columns", ((2, 2), (2, 70), (4, 132), (4, 1000)))
 @pytest.mark.parametrize("extent", (2, 7, 31, 33))
 @pytest.mark.parametrize("make", (mean_of_columns, standardised))

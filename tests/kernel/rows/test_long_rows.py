@@ -51,7 +51,7 @@ def laid_out(monkeypatch):
 # Clusters and copies
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("model", (softmax, layer_norm, residual_rms_norm))
 @pytest.mark.parametrize("blocks, threads, columns", ((2, 64, 1027), (4, 64, 7), (16, 128, 1000)))
 def test_blocks_of_a_cluster(laid_out, model, columns, blocks, threads):
@@ -167,7 +167,7 @@ def test_a_norm_of_what_is_computed_from_rows_that_arrive(laid_out, online):
 # Maximum and sum in one pass
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (7, 31, 33, 1000, 1027))
 @pytest.mark.parametrize("residence", ("register", "shared"))
 def test_softmax_in_one_pass(laid_out, residence, columns):

@@ -17,7 +17,7 @@ def test_few_rows(graph, rows, columns):
     check(GRAPHS[graph]("float32", rows, columns), options=TOGETHER)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("columns", [columns for columns in COLUMNS if columns < LONG])
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_thousand_rows(graph, columns):

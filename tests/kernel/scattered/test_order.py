@@ -58,7 +58,7 @@ def random(count, rows, dtype, beyond=0):
     return rng.integers(-beyond, rows + beyond, count).astype(dtype)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize(
     "count, rows",

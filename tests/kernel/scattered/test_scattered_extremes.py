@@ -61,7 +61,7 @@ def test_in_every_type(dtype):
     check(extremes("max", 40, random(40, 300), 12, dtype), kernels=1)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mapping", [SORTED_OUT, SCANNED, IDLE])
 @pytest.mark.parametrize("reduction", ["max", "min"])
 def test_rows_that_many_indices_name(monkeypatch, reduction, mapping):

@@ -64,7 +64,7 @@ def chosen(module, schemes=SCHEMES):
     return kind_of(program).choose(problem_of(program, device_of(H200), schemes=schemes))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows", [2, 33, 1000])
 @pytest.mark.parametrize("count", [2, 7, 1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_each_block_gets_what_all_have_for_it(monkeypatch, rows, count):
@@ -81,7 +81,7 @@ def test_all_may_go_to_one_row(monkeypatch, count, dtype):
     check(sums(100, np.full(count, 57), dtype=dtype), kernels=1)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("longest", [sorting.LONGEST_COMPARED, 128])
 @pytest.mark.parametrize("mapping", [SORTED_OUT, SCANNED, IDLE])
 def test_some_rows_have_many_updates(monkeypatch, mapping, longest):
@@ -187,7 +187,7 @@ HOT = {
 }
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("indices", HOT)
 @pytest.mark.parametrize("bins", [1 << 13, 4])
 @pytest.mark.parametrize("mapping", [SORTED_OUT, IDLE, replace(SORTED_OUT, threads=64, rows=1)])

@@ -28,7 +28,7 @@ def aggregated(nodes, edges, columns, dtype="float32"):
     return graph_of([*indices, *rows], build, expected)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("columns", [1, 7, 12, 64, 130])
 @pytest.mark.parametrize(("nodes", "edges"), [(40, 50), (21, 200), (9, 900)])

@@ -17,7 +17,7 @@ FEW = {name: case for name, case in GROUPS.items() if case[0] < 100}
 ALONG = pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", FEW.values(), ids=FEW)
 @pytest.mark.parametrize("warps, chunks", [(4, 2), (8, 4)])
 @ALONG

@@ -45,7 +45,7 @@ def chosen(rows: int, depth: int, columns: int, along: bool) -> SkinnyKernel | R
     return skinny_kernel(stages, outputs_of(function, stages), DEVICE, NO_BOUNDS, SCHEMES)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @LAYOUTS
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def gated(dtype, rows, depth, columns, along, gate="silu") -> Case:
     return graph(dtype, [(rows, depth), of_weights, of_weights], build, expected)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def halved(dtype, rows, depth, columns, along, gate="silu") -> Case:
 
 
 @pytest.mark.slow
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ ALL_TILES = {"warps": BY_WARPS, "groups": BY_GROUPS, "swapped": SWAPPED}
 by_all_tiles = pytest.mark.parametrize("tiles", ALL_TILES.values(), ids=ALL_TILES)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @by_all_tiles
 @pytest.mark.parametrize("splits", [2, 4, 8])
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ SEVERAL = {name: case for name, case in GROUPS.items() if case[0] > 1}
 ALONG = pytest.mark.parametrize("along", (True, False), ids=("along", "across"))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", SEVERAL.values(), ids=SEVERAL)
 @pytest.mark.parametrize("tiles", (*BY_WARPS, *BY_GROUPS), ids=str)
 @ALONG

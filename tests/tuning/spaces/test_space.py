@@ -35,7 +35,7 @@ def space_of(found, **settings) -> Space:
 
 
 @pytest.mark.slow
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_schedule_is_there_once_and_legal(kind):
     found = workload(*KINDS[kind]())
@@ -49,7 +49,7 @@ def test_every_schedule_is_there_once_and_legal(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_analytic_choice_is_one_of_them(kind):
     found = workload(*KINDS[kind]())

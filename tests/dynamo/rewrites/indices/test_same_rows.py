@@ -37,6 +37,7 @@ def attention(x, source, target, heads=3):
     return torch.zeros_like(h).scatter_add(0, spread(target, brought), brought).flatten(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [LLVM, pytest.param(EXECUTOR, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_attention_over_a_graph(device, dtype):

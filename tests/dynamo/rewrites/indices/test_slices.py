@@ -38,7 +38,7 @@ def shifted(x):
     return torch.index_select(x, 3, arange(rows, dtype=torch.long)) * 2
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, 7, 33])
 @pytest.mark.parametrize("device", [LLVM, EXECUTOR])

@@ -80,7 +80,7 @@ def bags(mode="sum", **how):
     return function
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("padding", [None, 4, -1])
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
@@ -92,7 +92,7 @@ def test_bags_of_one_length_are_ours(mode, padding, dtype, length):
     assert not check(bags(mode, padding_idx=padding), indices, table(dtype))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("padding", [None, 4])
 @pytest.mark.parametrize("include_last_offset", [False, True])
@@ -125,6 +125,7 @@ def test_one_bag_and_bags_that_are_cut_out_of_others():
     assert not check(lambda i, w: sliced(i.int().t(), w), fixed(), table())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 def test_how_many_bags_there_are_may_change(mode):
     assert not check(bags(mode, padding_idx=4), fixed(), table(), changes=True)

@@ -193,7 +193,7 @@ def test_a_softmax_that_is_written_out(unlike):
     check(mod, ["p0", "p1", "p2", "p3"], arrays)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mask", [None, "TopLeft", "BottomRight"])
 @pytest.mark.parametrize("scale", [None, 0.2])
 @pytest.mark.parametrize("bias", [False, True])

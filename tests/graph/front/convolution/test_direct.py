@@ -43,7 +43,7 @@ def test_convolutions(dtype, last, shape, window, how):
     check(depthwise(shape, window, dtype, last=last, weights="OIHW", **how), kernels=None)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_clock_chooses_engines_if_it_is_to_measure(measure):
     assert decoded([int(n) for n in call.args[1].fields[-1].values]).timed == measure
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("rank", "how"),

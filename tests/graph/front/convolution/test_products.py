@@ -48,7 +48,7 @@ def convolves(case):
     return any("conv" in name for name in operators_of(written.functions.values()))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def upsampled(rank, data, weight, dtype="float16", ends=False, **how):
     return module(body, data, weight, *bias, dtype=dtype)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     ("rank", "data", "sizes", "how"),
     [

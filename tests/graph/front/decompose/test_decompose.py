@@ -118,7 +118,7 @@ def test_rows_of_any_length_match_float64(name, dtype):
     check(case, sized(case, tvm.tirx.Var("m", "int64")), dtype, lengths)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("columns", [1, 1027])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_odd_rows_match_float64(name, columns):
@@ -157,7 +157,7 @@ def test_sigmoid_of_halves_where_the_exponential_is_too_large_for_them(dtype):
     np.testing.assert_allclose(actual.astype("float64"), 1 / (1 + np.exp(-x)), 2**-7, 2**-25)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "rms_norm", "variance"])
 def test_no_less_exact_than_what_tvm_makes_of_it(name, dtype):

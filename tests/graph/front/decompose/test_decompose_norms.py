@@ -254,7 +254,7 @@ SYMBOLIC = {
 SIZES = {"n": 3, "m": 33, "h": 5, "w": 7, "6": 6}
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_symbolic_shapes(name, dtype):

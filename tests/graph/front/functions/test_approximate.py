@@ -31,7 +31,7 @@ def case(name, dtype="float32", values=X):
     return graph_of(inputs, lambda emit, x: emit(function(x)), expected)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_kernel_and_right_but_for_the_hardware(name, dtype):

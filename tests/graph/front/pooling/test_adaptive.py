@@ -42,7 +42,7 @@ def adaptive(dtype, shape, size, layout=None) -> Case:
     return graph(dtype, [shape], build, expected)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("plane, size", SIZES)
 def test_planes(plane, size, dtype):

@@ -100,7 +100,7 @@ def test_of_symbolic_batches_and_planes(count, rows, how):
     check(case, POOLED[how], orders=2)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     "how, launches", [((2, 2, 0), 1), pytest.param((3, 2, 1), 2, marks=pytest.mark.slow)]
@@ -112,7 +112,7 @@ def test_with_what_is_around_them(layout, how, launches, dtype):
     check(case, launches, orders=2)
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("how", [(2, 2, 0), (3, 2, 1)])
 @pytest.mark.parametrize("plane", [(2, 2), (7, 31), (33, 5), (3, 1000)])
 def test_sizes(plane, how):

@@ -62,7 +62,7 @@ def pooling(kind, dtype, shape, size, stride, padding, dilation=1, counts=False)
     return graph(dtype, [shape], build, expected)
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("kind, counts", [("avg", False), ("avg", True), ("max", False)])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

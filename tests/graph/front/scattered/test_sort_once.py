@@ -62,7 +62,7 @@ def launched(case, options=None):
     return [kernel.name.removesuffix("_kernel") for kernel in found.kernels]
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("columns", [1, 5, 32, 33, 200])
 @pytest.mark.parametrize("rows, count", [(1, 1), (7, 31), (300, 1027), (1000, 33)])
 def test_rows_add_up_what_is_sorted(rows, count, columns):

@@ -26,7 +26,7 @@ def transposed(emit, x):
     return emit(op.permute_dims(x, [1, 0]))
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("lying", ["NN", "TN", "NT", "TT", "mixed"])
 def test_products_of_steps(lying, turned):
@@ -99,7 +99,7 @@ def slice_of(emit, x, axis, place, extent, shape):
     return emit(op.where(chosen, wide, emit(op.zeros(shape, "float32"))))
 
 
-@pytest.mark.spread(4)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("places", [(0, 1, 2, 3), (3, 1, 0, 2), (1, 3), (2, 5), (0, 2)])
 def test_slices(axis, places):
