@@ -7,13 +7,13 @@ pytest_plugins = ["pytester"]
 CASES = """
 import pytest
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("dtype", ["a", "b"])
 @pytest.mark.parametrize("rows", range(10))
 def test_many(rows, dtype):
     pass
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("rows", range(3))
 def test_few(rows):
     pass
