@@ -16,9 +16,14 @@ from itertools import accumulate
 
 from torch import fx
 
-from tvm_stitch.dynamo.parts.nodes import bytes_of, computes, is_forwards, is_view, memory_of
-from tvm_stitch.frontend.torch import operator_name
-from tvm_stitch.frontend.torch.ops import LIBRARYS
+from tvm_stitch.dynamo.parts.nodes import (
+    bytes_of,
+    computes,
+    is_forwards,
+    is_librarys,
+    is_view,
+    memory_of,
+)
 
 LEAST_BYTES = 256 << 20
 """So many pass through a part at least, whose kernels then take longer than calling it."""
@@ -76,7 +81,7 @@ class _Reads:
             if not is_view(user):
                 for source in user.all_input_nodes:
                     reads._add(user, source)
-                if user in reads.place and not _is_librarys(user):
+                if user in reads.place and not is_librarys(user):
                     reads.of.setdefault(user, _Readers()).add_kernel(reads.place[user])
         return reads
 
@@ -85,17 +90,13 @@ class _Reads:
         if user in self.place:
             readers.last = self.place[user]
             readers.is_read_behind = False
-            if _is_librarys(user):
+            if is_librarys(user):
                 readers.has_library = True
             else:
                 readers.add_kernel(readers.last)
         else:
             readers.is_read_outside = True
             readers.is_read_behind = True
-
-
-def _is_librarys(node: fx.Node) -> bool:
-    return node.op == "call_function" and operator_name(node.target) in LIBRARYS
 
 
 def _passing(part: Nodes, reads: _Reads) -> list[int]:

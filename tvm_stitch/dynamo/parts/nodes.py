@@ -14,7 +14,7 @@ from torch import fx
 
 from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch import operator_name
-from tvm_stitch.frontend.torch.ops import VIEWS
+from tvm_stitch.frontend.torch.ops import LIBRARYS, VIEWS
 
 _INPUTS_OF_FORWARD = "primals_"  # as AOTAutograd names them, in the backward graph, too
 
@@ -36,6 +36,11 @@ def is_view(node: fx.Node) -> bool:
 def computes(node: fx.Node) -> bool:
     """Whether a node is work."""
     return node.target is not operator.getitem and not is_view(node)
+
+
+def is_librarys(node: fx.Node) -> bool:
+    """Whether libraries have kernels for what a node computes, which ours have no lead over."""
+    return node.op == "call_function" and operator_name(node.target) in LIBRARYS
 
 
 def bytes_of(node: fx.Node) -> int:

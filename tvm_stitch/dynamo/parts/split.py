@@ -19,11 +19,9 @@ from tvm_stitch.dynamo.parts.components import pieces
 from tvm_stitch.dynamo.parts.cuts import cut
 from tvm_stitch.dynamo.parts.levels import levels
 from tvm_stitch.dynamo.parts.memory import is_little_kept
-from tvm_stitch.dynamo.parts.nodes import computes, device_of, is_view
+from tvm_stitch.dynamo.parts.nodes import computes, device_of, is_librarys, is_view
 from tvm_stitch.dynamo.support import tensors_of
-from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.layout import is_dense
-from tvm_stitch.frontend.torch.ops import LIBRARYS
 
 PREFIX = "stitched_"
 
@@ -83,7 +81,7 @@ def _gains(work: list[fx.Node], smallest: int | None) -> bool:
 def _gains_alone(node: fx.Node) -> bool:
     """Whether one operator is: those bound by memory are, if they read any."""
     read = next(tensors_of([each.meta.get("val") for each in node.all_input_nodes]), None)
-    return read is not None and operator_name(node.target) not in LIBRARYS
+    return read is not None and not is_librarys(node)
 
 
 def _without_outer_views(graph: fx.Graph, part: set[fx.Node], ours: set[fx.Node]) -> set[fx.Node]:

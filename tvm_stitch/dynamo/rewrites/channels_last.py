@@ -19,6 +19,7 @@ import torch
 from torch import fx
 from torch._prims_common import suggest_memory_format
 
+from tvm_stitch.dynamo.parts.nodes import bytes_of
 from tvm_stitch.dynamo.rewrites.strides import Strides, is_of_memory, laid_out
 from tvm_stitch.dynamo.support import convolves_by_tf32, is_product
 from tvm_stitch.frontend.torch.layout import (
@@ -63,14 +64,13 @@ def with_channels_last(graph: fx.Graph, which: Dimensions = INFERRED) -> fx.Grap
 def weights_laid_out(graph: fx.Graph) -> int:
     """Bytes of parameters that each call copies in front of convolutions."""
     weights = {node.args[1] for node in graph.find_nodes(op="call_function", target=CONVOLUTION)}
-    copied = (
-        weight.meta["val"]
+    return sum(
+        bytes_of(weight)
         for weight in weights
         if isinstance(weight, fx.Node)
         and weight.target is _aten.clone.default
         and weight.all_input_nodes[0].op == "placeholder"
     )
-    return sum(tensor.numel() * tensor.element_size() for tensor in copied)
 
 
 def gains(node: fx.Node, which: Dimensions = INFERRED) -> bool:
