@@ -1,6 +1,8 @@
 """The public surface: arguments, errors, caching, determinism, the portable fallback."""
 
+import gc
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from tvm.script import tirx as T
 from tvm_stitch import CompilerMissing, InputError, simt
 from tvm_stitch.cache.store import CacheWarning
 from tvm_stitch.simt import build
-from tvm_stitch.simt.launch import Kernel, Launch
+from tvm_stitch.simt.launch import Kernel, Launch, _load
 from tvm_stitch.simt.source import read_kernel
 
 SCALE = """
@@ -54,6 +56,17 @@ def test_a_kernel_is_compiled_once_and_launched_often():
         given = arrays(n)
         assert kernel.launch(given, Launch.of(4, 32)).ok
         np.testing.assert_array_equal(given["y"], given["x"] * 2)
+
+
+def test_an_object_that_nothing_holds_is_unmapped():
+    """A process that runs thousands of kernels would meet the limit of its mappings."""
+    kernel = simt.load(SCALE)
+    assert kernel.launch(arrays(), Launch.of(4, 32)).ok
+    mapped = str(kernel.library.resolve())
+    assert mapped in Path("/proc/self/maps").read_text()
+    _load.cache_clear()
+    gc.collect()
+    assert mapped not in Path("/proc/self/maps").read_text()
 
 
 @pytest.mark.parametrize(

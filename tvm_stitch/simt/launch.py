@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+import weakref
+from _ctypes import dlclose
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from tvm_stitch.simt.source import KernelSource, read_kernel
 _HAZARDS = 256  # distinct pairs of places; more than that nobody reads
 STACK_BYTES = 256 << 10
 _BLOCKS = 1 << 22
+_KEPT_OBJECTS = 512  # of some five mappings each; the kernel allows a process about 65,000
 # The runtime has one machine: launches of a process take turns.
 _MACHINE = threading.Lock()
 
@@ -313,7 +316,7 @@ class _Loaded:
     end: int
 
 
-@cache
+@lru_cache(maxsize=_KEPT_OBJECTS)
 def _load(path: str) -> _Loaded:
     try:
         library = ctypes.CDLL(path)
@@ -322,6 +325,8 @@ def _load(path: str) -> _Loaded:
             f"the compiled kernel cannot be loaded: {error}; does it call a function that is "
             "neither in its source nor CUDA's?"
         ) from error
+    # ctypes never unloads; a launch that still holds the object keeps it.
+    weakref.finalize(library, dlclose, library._handle)
     entry = ctypes.cast(library.simt_entry, ctypes.c_void_p).value
     begin, end = _mapped(path)
     slots = (_Slot * 4096).in_dll(library, "simt_slots")
