@@ -75,18 +75,19 @@ class _Reads:
 
     @classmethod
     def by(cls, part: Nodes) -> _Reads:
-        """Of a part, and of the graph around it."""
+        """Of what a part makes or is given, by it and by the graph around it."""
         reads = cls({node: number for number, node in enumerate(part)})
-        for user in part[0].graph.nodes:
-            if not is_view(user):
-                for source in user.all_input_nodes:
-                    reads._add(user, source)
-                if user in reads.place and not is_librarys(user):
-                    reads.of.setdefault(user, _Readers()).add_kernel(reads.place[user])
+        in_graph = {node: number for number, node in enumerate(part[0].graph.nodes)}
+        touched = (memory_of(each) for node in part for each in (node, *node.all_input_nodes))
+        for memory in dict.fromkeys(touched):
+            if memory in reads.place and not is_librarys(memory):
+                reads.of.setdefault(memory, _Readers()).add_kernel(reads.place[memory])
+            for user in sorted(_readers(memory), key=in_graph.__getitem__):
+                reads._add(user, memory)
         return reads
 
-    def _add(self, user: fx.Node, source: fx.Node) -> None:
-        readers = self.of.setdefault(memory_of(source), _Readers())
+    def _add(self, user: fx.Node, memory: fx.Node) -> None:
+        readers = self.of.setdefault(memory, _Readers())
         if user in self.place:
             readers.last = self.place[user]
             readers.is_read_behind = False
@@ -97,6 +98,18 @@ class _Reads:
         else:
             readers.is_read_outside = True
             readers.is_read_behind = True
+
+
+def _readers(memory: fx.Node) -> set[fx.Node]:
+    """What reads a node's memory, through views as well."""
+    found, pending = set[fx.Node](), [memory]
+    while pending:
+        for user in pending.pop().users:
+            if is_view(user):
+                pending.append(user)
+            else:
+                found.add(user)
+    return found
 
 
 def _passing(part: Nodes, reads: _Reads) -> list[int]:

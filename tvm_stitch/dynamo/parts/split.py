@@ -42,11 +42,9 @@ def split(
     returned_last = kind == BACKWARD and is_little_kept(graph_module.graph, ours)
     found = levels(graph_module.graph, is_ours, returned_last)
     for nodes in _in_turn(found, trains=kind != INFERENCE):
-        kept = _without_outer_views(graph_module.graph, set(nodes), ours)
+        kept = _without_outer_views(nodes, ours)
         if _gains([node for node in kept if computes(node)], smallest):
-            # In the graph's order, so that equal layers become equal parts.
-            ordered = [node for node in graph_module.graph.nodes if node in kept]
-            for piece in pieces(ordered, computes):
+            for piece in pieces(kept, computes):
                 parts.append(dict.fromkeys(_with_inner_views(piece, ours)))
     for node in reversed(list(graph_module.graph.nodes)):
         if is_view(node) and not node.users:  # parts have their own
@@ -84,23 +82,25 @@ def _gains_alone(node: fx.Node) -> bool:
     return read is not None and not is_librarys(node)
 
 
-def _without_outer_views(graph: fx.Graph, part: set[fx.Node], ours: set[fx.Node]) -> set[fx.Node]:
-    """The part without the views that others ask of it: they are free in PyTorch, copies in ours.
+def _without_outer_views(nodes: Sequence[fx.Node], ours: set[fx.Node]) -> list[fx.Node]:
+    """A part without the views that others ask of it: they are free in PyTorch, copies in ours.
 
-    A view that the part needs as well is there twice, the second time as one of ours, too.
+    A view that the part needs as well is there twice, the second time as one of ours, too. The
+    nodes stay in the graph's order, so that equal layers become equal parts.
     """
-    for node in reversed(list(graph.nodes)):
-        if node not in part or not is_view(node):
+    part = set(nodes)
+    for node in reversed(nodes):
+        if not is_view(node):
             continue
         outside = [user for user in node.users if user not in part]
         if len(outside) == len(node.users):
             part.discard(node)
         elif outside and node.target is not operator.getitem:
-            with graph.inserting_after(node):
-                twin = graph.node_copy(node)
+            with node.graph.inserting_after(node):
+                twin = node.graph.node_copy(node)
             ours.add(twin)
-            node.replace_all_uses_with(twin, lambda user, part=part: user not in part)
-    return part
+            node.replace_all_uses_with(twin, lambda user: user not in part)
+    return [node for node in nodes if node in part]
 
 
 def _with_inner_views(part: Sequence[fx.Node], ours: Container[fx.Node]) -> list[fx.Node]:
