@@ -177,7 +177,7 @@ def _kernel(
         return epilogue
     tf32 = (tf32 and product.multiplied == "float32") or product.is_truncated
     kernel = LibraryKernel(device, bounds, product, found, epilogue, tf32)
-    if kernel.cost_us > CALLS_AT_MOST * kernel.us(1, product.entries):
+    if found.calls > 1 and kernel.cost_us > CALLS_AT_MOST * kernel.us(1, product.entries):
         return Refused(f"the library would take {found.calls} calls")
     return kernel
 
@@ -190,7 +190,8 @@ def _as_matrices(
     All rows as one matrix, or else several: of neighbouring rows, or of rows that are far apart.
     """
     axes = len(stages[0].axes)
-    for batched in (0, *range(1, axes), *range(-1, -axes, -1)):
+    ways = (0, *range(1, axes), *range(-1, -axes, -1)) if stages[0].is_reduction else (0,)
+    for batched in ways:
         product = tensor_product(stages, outputs, MULTIPLIED, fewest_rows=1, batched=batched)
         if isinstance(product, Refused):
             yield product

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.contiguity import Extent
 from tvm_stitch.kernel.library_product.epilogue import GELU, LibraryEpilogue
 from tvm_stitch.kernel.library_product.matrices import step_along
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.kernel.tensor_core.program import DEPTH, Factor, TensorProduct
 from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import as_int64, element_bytes
 
 
@@ -189,16 +191,20 @@ def _multiply_us(
 def _is_aligned(product: TensorProduct, extents: Extents) -> bool:
     """Whether lines of all three matrices begin at multiples of 16 bytes."""
     factors = (product.left, product.right)
-    lines = [_line(factor, extents) * element_bytes(factor.buffer) for factor in factors]
+    lines = [_line(product, each, extents) * element_bytes(each.buffer) for each in factors]
     columns = extents.size(as_int64(product.columns))
     lines.append(columns * element_bytes(product.outputs[0]))
     return all(line % ALIGNED_BYTES == 0 for line in lines)
 
 
-def _line(factor: Factor, extents: Extents) -> int:
+def _line(product: TensorProduct, factor: Factor, extents: Extents) -> int:
     """Elements from one line of a factor in memory to the next; of one line, its length."""
     along = (DEPTH, factor.side)
-    steps = [step_along(factor, var, 1) for var in along]
+
+    def found() -> tuple[Extent, ...]:
+        return tuple(step_along(factor, var, 1) for var in along)
+
+    steps = remembered(product.stage, (_line, factor), found)
     known = [0 if step == 0 else extents.size(as_int64(step)) for step in steps]
     lengths = (extents.size(as_int64(factor.extents[var])) for var in along)
     return max(known) if all(known) else max(lengths)
