@@ -43,6 +43,7 @@ from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.processes.job import Source
 from tvm_stitch.plan.saved import saved
+from tvm_stitch.plan.search.dequantize import with_dequantized_weights
 from tvm_stitch.plan.shared import once
 from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND, points_of, sizes_stated
 from tvm_stitch.stages.stage import Refused
@@ -166,7 +167,8 @@ def _plan_function(
     found: dict[int, tuple[StitchGraph, Plan]] = {}
     for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
-            graph = read_block(mod, block, dict(bounds.of)).without(left)
+            read = read_block(mod, block, dict(bounds.of)).without(left)
+            graph = with_dequantized_weights(read, device, bounds, options)
             block_name = f"{var.name_hint}/{number}"
             if options.plan is not None:
                 plan = options.plan.block(block_name, graph)

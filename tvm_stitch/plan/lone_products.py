@@ -52,7 +52,10 @@ def lone_products(
         if isinstance(verdict, Verdict) and verdict.kernel.is_product and not verdict.spare:
             cost = verdict.cost_us + options.launch_us
             rank = *region.rank, 0
-            yield Item(region, rank, everything, verdict.outputs, cost, cost, verdict, is_lone=True)
+            yield Item(
+                region, rank, everything, verdict.outputs, cost, cost, verdict,
+                is_lone=not node.is_composite,
+            )  # fmt: skip
 
 
 def _is_product(node: Node) -> bool:

@@ -147,7 +147,8 @@ def _assembled(
     else:
         packs = list(map(Pack.of, items))
     packs = [each for each in packs if len(each.items) > 1 or not each.items[0].is_lone]
-    shared = [item for each in packs for item in each.items if item.is_lone]
+    own = frozenset(lone)
+    shared = [item for each in packs for item in each.items if item in own]
     kept, fallbacks, reasons = _left(graph, regions, plans, shared)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
     solved = _summary(regions, plans, device, options)

@@ -19,7 +19,7 @@ from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_products
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted_to_all, why_illegal
-from tvm_stitch.stages.stage import Refused, Var
+from tvm_stitch.stages.stage import Refused, Var, shown
 from tvm_stitch.tuning.features import of_tiles
 from tvm_stitch.tuning.spaces.tiles import TileSpace
 from tvm_stitch.tuning.workload import Description, Layout, Workload, digest, workload_of
@@ -96,7 +96,7 @@ def product_workload_of(function: tirx.PrimFunc, device: Device) -> ProductWorkl
 
 def _title(product: TensorProduct) -> str:
     names = ", ".join(stage.name.removeprefix("T_") for stage in (product.stage, *product.after))
-    times = "" if product.entries == 1 else f"{product.entries_text} x "
+    times = "" if product.entries == 1 else f"{shown(product.entries)} x "
     return f"{times}{product.size_text} {product.multiplied}: {names}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import tvm
 
 from tvm_stitch.graph.front.group import function_of
-from tvm_stitch.graph.front.read import StitchGraph
+from tvm_stitch.graph.front.read import StitchGraph, is_call_tir
 
 
 def extracted(mod: tvm.IRModule, graph: StitchGraph, indices: Sequence[int]) -> tvm.IRModule:
@@ -25,5 +25,11 @@ def extracted(mod: tvm.IRModule, graph: StitchGraph, indices: Sequence[int]) -> 
         if var in graph.used_outside or graph.users_of.get(var, frozenset()) - inside
     )
     function, _ = function_of(members, outputs, global_symbol="main")
-    called = {var: mod[var] for node in members for var in node.call.args[:1]}
+    called = {
+        var: mod[var]
+        for node in members
+        for binding in node.bindings
+        if is_call_tir(binding.value)
+        for var in binding.value.args[:1]
+    }
     return tvm.IRModule({**called, tvm.ir.GlobalVar("main"): function})

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.cost_model.kernel_model import SPECIAL_RATE
+from tvm_stitch.kernel.ir.instructions import instructions
 from tvm_stitch.kernel.skinny_matmul.program import rows_of, sizes_of
 from tvm_stitch.kernel.skinny_matmul.tiles import SkinnyTiles, grid_blocks, idle_share
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.kernel.tensor_core.mma import MATRIX
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.stages.extents import NOMINAL
 
 # Fitted to bench/results/h200/skinny.md, behind a fill of the L2, as what the library takes is: the
 # kernel only reads, and what the fill has left there is written to memory meanwhile.
@@ -20,6 +23,9 @@ END_US = 0.6  # until the sums of all warps are added up, more than other kernel
 TURN_US = 0.4  # a warp's step that others do not hide, as where multiprocessors are left
 # Of the bandwidth of a copy, by whether the depth lies along memory: of up to 8 rows, and of more.
 SHARES = {True: (0.76, 0.64), False: (0.65, 0.6)}
+# Of a weight that is computed: to take it out of what was loaded, and to make pairs. What nvcc 13
+# has for int8, not measured.
+UNPACKING = 4.0
 # Of a single row, for which this is compared with kernels that reduce columns: what is predicted of
 # these leaves out the fill, and they take 1.35 to 1.5 times as long behind it.
 SHARE_OF_ONE_ROW = 0.93
@@ -30,9 +36,7 @@ def predicted_us(
 ) -> float:
     """What the kernel should take, its launch included."""
     start = device.timing.launch_us + device.timing.block_us + END_US
-    read = sum(
-        least_bytes([product]) / (device.bandwidth * _share(product)) * 1e6 for product in products
-    )
+    read = sum(max(_read_us(each, device), _work_us(each, device)) for each in products)
     if grid_blocks(products, tiles) >= device.multiprocessors:
         return start + read / (1 - idle_share(products, tiles, device))
     turns = max(
@@ -40,6 +44,21 @@ def predicted_us(
         for product, own in zip(products, tiles, strict=True)
     )
     return start + read + TURN_US * turns
+
+
+def _read_us(product: TensorProduct, device: Device) -> float:
+    return least_bytes([product]) / (device.bandwidth * _share(product)) * 1e6
+
+
+def _work_us(product: TensorProduct, device: Device) -> float:
+    """What computing the weights takes, of which each is computed once."""
+    if not product.before:
+        return 0.0
+    operations = UNPACKING * NOMINAL.size(product.before[-1].size)
+    for stage in product.before:
+        each = instructions(stage)
+        operations += (each.plain + each.special * SPECIAL_RATE) * NOMINAL.size(stage.size)
+    return operations / (device.multiprocessors * device.lanes * device.clock) * 1e6
 
 
 def _share(product: TensorProduct) -> float:

@@ -18,6 +18,8 @@ from tvm_stitch.stages.symbolic_analyzer import int64
 PAIR = "uint32"
 PAIRS = WIDEST // 2  # of a load
 LOW, HALF_BITS = 0xFFFF, 16
+# A half, and a pair of them in the names of CUDA's functions.
+_TYPES = {"float16": ("half", "half2"), "bfloat16": ("nv_bfloat16", "bfloat162")}
 
 
 def load_pairs(
@@ -47,14 +49,25 @@ def pair_of(low: Expr, high: Expr, upper: int) -> Expr:
     return (low & tirx.const(LOW, PAIR)) | (high << bits)
 
 
+def rounded_pair(low: Expr, high: Expr, dtype: str) -> Expr:
+    """Two values of float32 as a pair of halves, by one instruction."""
+    name = f"tvm_stitch_pair_of_{dtype}"
+    source = f"""
+__forceinline__ __device__ unsigned {name}(float low, float high) {{
+  auto pair = __float22{_TYPES[dtype][1]}_rn(make_float2(low, high));
+  return reinterpret_cast<unsigned&>(pair);
+}}
+"""
+    return T.cuda.func_call(name, low, high, source_code=source, return_type=PAIR)
+
+
 def round_pair(writer: Writer, low: Expr, high: Expr, to: Var) -> None:
     """Two sums of tensor cores rounded by one instruction, to the first two of a buffer of halves.
 
     What is rounded by itself ptxas 13.0 moves in front of the wait for the sums, or, where it sees
     that, it waits behind every product (C7514).
     """
-    dtype = dtype_of(to)
-    scalar, pair = ("half", "half2") if dtype == "float16" else ("nv_bfloat16", "bfloat162")
+    scalar, pair = _TYPES[dtype_of(to)]
     name = f"tvm_stitch_round_{pair}"
     source = f"""
 __forceinline__ __device__ void {name}(float low, float high, {scalar}& to, {scalar}& beside) {{

@@ -109,6 +109,7 @@ class TensorProduct:
     is_interleaved: bool = False  # a row of each entry, then the next row of each
     beside: tuple[TensorProduct, ...] = ()  # of the same left factor; what follows reads all
     ragged: RaggedProduct | None = None
+    before: tuple[Stage, ...] = ()  # element-wise, in order: of them the right factor is computed
 
     @property
     def all(self) -> tuple[TensorProduct, ...]:
@@ -141,11 +142,6 @@ class TensorProduct:
         return 1 if self.ragged is None else self.ragged.groups
 
     @property
-    def entries_text(self) -> str:
-        """How many products it is for people."""
-        return shown(self.entries)
-
-    @property
     def size_text(self) -> str:
         """Its rows, depth and columns for people."""
         return " x ".join(map(shown, (self.rows, self.contracted, self.columns)))
@@ -166,13 +162,14 @@ class TensorProduct:
     @property
     def computed(self) -> frozenset[Var]:
         """What the kernel computes."""
-        return frozenset(self.axes)
+        before = (stage.output for each in self.all for stage in each.before)
+        return frozenset((*self.axes, *before))
 
     @property
     def inputs(self) -> tuple[Var, ...]:
         """What it reads from memory."""
-        stages = (*(each.stage for each in self.all), *self.after)
-        reads = (read.buffer for stage in stages for read in stage.reads)
+        own = (stage for each in self.all for stage in (*each.before, each.stage))
+        reads = (read.buffer for stage in (*own, *self.after) for read in stage.reads)
         return tuple(buffer for buffer in dict.fromkeys(reads) if buffer not in self.computed)
 
     @property

@@ -22,6 +22,7 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.region_plan import RegionPlan, judged
 from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.plan.regions.region import Region, Value
+from tvm_stitch.plan.search.dequantize import with_dequantized_weights
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.processes.modules import module_of, text_of
 from tvm_stitch.stages.stage import Refused
@@ -49,8 +50,9 @@ class Source:
         text = text_of(self.module)
         if text is None:
             return None
-        producer = regions[0].graph.producer
-        left = {producer[var]: why for var, why in self.left.items() if var in producer}
+        block = self.module[self.function].body.blocks[self.block]
+        variables = enumerate(binding.var for binding in block.bindings[:])
+        left = {number: self.left[var] for number, var in variables if var in self.left}
         return Job(
             text,
             self.function,
@@ -72,7 +74,7 @@ class Job:
     module: str  # TVM's JSON
     function: str
     block: int
-    left: Mapping[int, str]  # nodes that may not be stitched, and why
+    left: Mapping[int, str]  # bindings that may not be stitched, and why
     indices: tuple[tuple[int, ...], ...]  # the nodes of every region
     device: Device
     bounds: Bounds
@@ -85,9 +87,10 @@ class Job:
         """Those of the graph, read anew; ValueError if they are others here."""
         mod = module_of(self.module)
         block = mod[self.function].body.blocks[self.block]
-        graph = read_block(mod, block, dict(self.bounds.of))
-        left = {graph.nodes[index].results[0]: why for index, why in self.left.items()}
-        found = find_regions(graph.without(left))
+        left = {block.bindings[number].var: why for number, why in self.left.items()}
+        read = read_block(mod, block, dict(self.bounds.of)).without(left)
+        graph = with_dequantized_weights(read, self.device, self.bounds, self.options)
+        found = find_regions(graph)
         if tuple(region.indices for region in found) != self.indices:
             raise ValueError("regions of a graph that was sent are not those of the graph")
         return found

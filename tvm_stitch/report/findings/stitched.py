@@ -47,7 +47,7 @@ from tvm_stitch.report.findings.open_sizes import (
 from tvm_stitch.report.findings.operators import Operator
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
-from tvm_stitch.stages.stage import Refused, Var, constant, element_bytes
+from tvm_stitch.stages.stage import Refused, Var, constant, element_bytes, shown
 from tvm_stitch.tuning.apply import origin_of
 
 # Where a kept value waits -> the scheme that this is.
@@ -270,14 +270,14 @@ def _why_products(products: Sequence[TensorProduct], device: Device) -> str:
     if co_scheduled(products, device):
         found += ", for which their blocks are co-scheduled"
     several = (
-        f"{'' if p.entries == 1 else f'{p.entries_text} of '}{p.size_text}" for p in products
+        f"{'' if p.entries == 1 else f'{shown(p.entries)} of '}{p.size_text}" for p in products
     )
     ending = f"; their epilogues read {where}" if ends else ""
     return f"{found}: products of {', '.join(several)} on tensor cores{ending}"
 
 
 def _sizes(product: TensorProduct) -> str:
-    times = "a product" if product.entries == 1 else f"{product.entries_text} products"
+    times = "a product" if product.entries == 1 else f"{shown(product.entries)} products"
     groups = f" in {product.groups} groups of rows" if product.ragged else ""
     return f"{times} of {product.size_text}{groups}"
 
