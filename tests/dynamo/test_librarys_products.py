@@ -83,3 +83,35 @@ def test_matrices_of_changing_sizes_stay_pytorchs(monkeypatch):
         x, y = torch.randn(2, size, size), torch.randn(2, size, size)
         torch.testing.assert_close(run(x, y), x @ y)
     assert [each.reason for each in ours.log.report().left] == [OF_FLOAT32]
+
+
+class Int4(torch.nn.Module):
+    """A layer with two weights a byte, as of models that are quantized by groups of 32."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.register_buffer("packed", torch.randint(0, 256, (outputs, inputs // 2)).byte())
+        self.register_buffer("scales", torch.rand(outputs, inputs // 32) / 100)
+
+    def forward(self, x):
+        low, high = (self.packed & 15).to(x.dtype), (self.packed >> 4).to(x.dtype)
+        groups = (*self.scales.shape, 32)
+        weights = (torch.stack([low, high], -1).view(groups) - 8) * self.scales[..., None]
+        return torch.nn.functional.linear(x, weights.flatten(1))
+
+
+def test_weights_of_few_bits_are_not_written_for_few_rows(monkeypatch):
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(Int4(128, 256), torch.nn.GELU(), Int4(256, 72)).half()
+    x = torch.randn(3, 128, dtype=torch.half)
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"), explained=True)
+    with torch.no_grad():
+        torch.compile(model, backend=ours)(x)
+    (part,) = ours.log.report().parts
+    assert len(part.kernels.kernels) == 2
+    torch._dynamo.reset()
+    run = torch.compile(model, backend=GraphCompiler(Settings(device=EXECUTOR, target="sm_90")))
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), model(x), rtol=2e-2, atol=2e-3)

@@ -11,10 +11,11 @@ each weight is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN
@@ -114,6 +115,7 @@ class _Finder:
     def __init__(self, product: TensorProduct, columns: int) -> None:
         self.product, self.columns = product, columns
         self.stage_of = {stage.output: stage for stage in product.before}
+        self._known = dict[Hashable, Expr]()
         _, wide, depth, entries = product.sizes_at(NOMINAL)
         self.analyzer: Analyzer = bound_to(
             {COLUMNS: wide // columns, DEPTHS: depth // WIDEST, ENTRY: entries}
@@ -136,6 +138,12 @@ class _Finder:
 
     def _value(self, buffer: Var, place: Expr) -> Expr:
         """An element of what is computed, by what is in memory."""
+        key = buffer, tvm_ffi.StructuralKey(place)
+        if key not in self._known:  # neighbours have scales in common, and what these come from
+            self._known[key] = self._made(buffer, place)
+        return self._known[key]
+
+    def _made(self, buffer: Var, place: Expr) -> Expr:
         stage = self.stage_of[buffer]
         indices = map(self.analyzer.simplify, unraveled(place, stage.extents))
         value = mapped(
