@@ -8,7 +8,9 @@ from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of
 
-from tvm_stitch import Options
+from tvm_stitch import Options, transform
+from tvm_stitch.plan.planner import plan_graph
+from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.report import explain
 
 RNG = np.random.default_rng(0)
@@ -86,6 +88,30 @@ def test_no_kernel_of_few_rows_no_weights_on_the_way():
     schemes = tuple(each for each in Options().schemes if each not in ("regional", "library"))
     case = weight_only("float16", 4, 256, 264)
     assert len(names(case, Options(schemes=schemes))) > 1
+
+
+def test_a_pinned_plan_is_followed():
+    case = weight_only("float16", 4, 256, 264)
+    plan = explain(case.module, H200).plan
+    assert [len(group.nodes) for group in plan.blocks[0].groups] == [3]
+    assert len(names(case, Options(plan=plan))) == 1
+
+
+def test_regions_that_others_plan_are_of_the_same_graph(monkeypatch):
+    """As in processes of their own, which read the graph anew."""
+    asked = []
+
+    def planned(graph, device, bounds, options, explained, timed, known, source):
+        asked.append((graph, device, bounds, options, source))
+        return plan_graph(graph, device, bounds, options, explained, timed, known, source)
+
+    monkeypatch.setattr(transform, "plan_graph", planned)
+    names(weight_only("float16", 4, 256, 264))
+    ((graph, device, bounds, options, source),) = asked
+    assert [node.name for node in graph.nodes if node.is_composite] == ["matmul_cast"]
+    regions = find_regions(graph)
+    job = source.job(regions, device, bounds, options, {}, 60.0)
+    assert [each.indices for each in job.regions] == [each.indices for each in regions]
 
 
 def test_the_report_says_what_is_read():

@@ -54,13 +54,13 @@ def _before(graph: StitchGraph, node: Node) -> list[Node]:
         return []
     weights = max(node.operands, key=lambda each: NOMINAL.bytes(graph.buffer(each)))
     last, found = graph.producer.get(weights), dict[int, Node]()
-    if last is None:
-        return []
-    for index in range(last, -1, -1):
-        each, users = graph.nodes[index], graph.users[index]
-        is_wanted = index == last or not found.keys().isdisjoint(users)
-        if is_wanted and users <= {node.index, *found} and _is_part(graph, each):
-            found[index] = each
+    pending = set[int]() if last is None else {last}
+    while pending:  # the last first: whoever uses it is known by then
+        index = max(pending)
+        pending.remove(index)
+        if graph.users[index] <= {node.index, *found} and _is_part(graph, graph.nodes[index]):
+            found[index] = graph.nodes[index]
+            pending |= graph.sources[index]
     made = {var for each in found.values() for var in each.results}
     read = {var for each in found.values() for var in each.operands} - made
     if weights not in made:
