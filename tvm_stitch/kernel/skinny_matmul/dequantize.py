@@ -76,6 +76,9 @@ class LaneWeights:
 
 def stages_before(stages: Stages, outputs: Sequence[Var]) -> Stages:
     """The stages, in order, that nothing but factors of products is computed of."""
+    kinds = [stage.is_reduction for stage in stages]
+    if True not in kinds[kinds.index(False) if False in kinds else len(kinds) :]:
+        return ()  # as of a product and what follows, which are most
     readers: dict[Var, list[Stage]] = {}
     for stage in stages:
         for buffer in dict.fromkeys(read.buffer for read in stage.reads):
