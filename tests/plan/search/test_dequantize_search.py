@@ -71,6 +71,28 @@ def test_groups_of_a_row_have_scales():
     check(case, kernels=1, orders=2)
 
 
+def test_a_gated_unit_is_one_kernel():
+    """Two matrices of int8 by one input, and what is element-wise of both."""
+    rows, depth, columns = 4, 136, 264
+    gates, ups = (RNG.integers(-128, 128, (columns, depth)).astype("int8") for _ in range(2))
+
+    def build(emit, x, gate, up, s, t):
+        def layer(weights, scales):
+            halves = emit(op.multiply(emit(op.astype(weights, "float16")), scales))
+            return projected(emit, x, emit(op.permute_dims(halves)), "float16")
+
+        return emit(op.multiply(emit(op.nn.silu(layer(gate, s))), layer(up, t)))
+
+    def expected(x, gate, up, s, t):
+        gated = x @ (gate * s).T
+        return gated / (1 + np.exp(-gated)) * (x @ (up * t).T)
+
+    scales = [((columns, 1), "float16", RNG.random((columns, 1)) / 500) for _ in range(2)]
+    inputs = [((rows, depth), "float16", None)]
+    inputs += [(gates.shape, "int8", gates), (ups.shape, "int8", ups), *scales]
+    check(graph_of(inputs, build, expected), kernels=1, orders=2)
+
+
 @pytest.mark.parametrize("rows", [17, 64])
 def test_more_rows_multiply_weights_that_are_written(rows):
     """A tensor core's rows are many blocks then, each of which would compute all weights."""

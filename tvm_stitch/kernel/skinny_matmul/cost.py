@@ -52,12 +52,12 @@ def _read_us(product: TensorProduct, device: Device) -> float:
 
 def _work_us(product: TensorProduct, device: Device) -> float:
     """What computing the weights takes, of which each is computed once."""
-    if not product.before:
-        return 0.0
-    operations = UNPACKING * NOMINAL.size(product.before[-1].size)
-    for stage in product.before:
-        each = instructions(stage)
-        operations += (each.plain + each.special * SPECIAL_RATE) * NOMINAL.size(stage.size)
+    operations = 0.0
+    for stages in (each.before for each in product.all if each.before):
+        operations += UNPACKING * NOMINAL.size(stages[-1].size)
+        for stage in stages:
+            each = instructions(stage)
+            operations += (each.plain + each.special * SPECIAL_RATE) * NOMINAL.size(stage.size)
     return operations / (device.multiprocessors * device.lanes * device.clock) * 1e6
 
 

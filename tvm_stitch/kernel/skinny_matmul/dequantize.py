@@ -93,19 +93,24 @@ def stages_before(stages: Stages, outputs: Sequence[Var]) -> Stages:
 
 
 def with_stages_before(product: TensorProduct, before: Stages) -> TensorProduct | Refused:
-    """A product with those of the stages of which its right factor is computed."""
+    """A product, and those beside it, with the stages of which their right factors are computed."""
     of = {stage.output: stage for stage in before}
-    if product.right.buffer in of and (product.ragged is not None or product.beside):
-        return Refused("weights of several matrices are computed on the way")
     if product.left.buffer in of:
         return Refused("the rows of a product are computed on the way")
-    pending, own = [product.right.buffer], set[Var]()
-    while pending:
-        buffer = pending.pop()
-        if buffer in of and buffer not in own:
-            own.add(buffer)
-            pending += [read.buffer for read in of[buffer].reads]
-    return replace(product, before=tuple(each for each in before if each.output in own))
+    if product.ragged is not None and product.right.buffer in of:
+        return Refused("weights of groups are computed on the way")
+
+    def own(right: Var) -> Stages:
+        pending, found = [right], set[Var]()
+        while pending:
+            buffer = pending.pop()
+            if buffer in of and buffer not in found:
+                found.add(buffer)
+                pending += [read.buffer for read in of[buffer].reads]
+        return tuple(each for each in before if each.output in found)
+
+    beside = tuple(replace(each, before=own(each.right.buffer)) for each in product.beside)
+    return replace(product, before=own(product.right.buffer), beside=beside)
 
 
 def lane_weights(product: TensorProduct, columns: int) -> LaneWeights | Refused:

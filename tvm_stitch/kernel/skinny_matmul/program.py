@@ -79,12 +79,12 @@ def _why_not(product: TensorProduct) -> Refused | None:
     if not product.left.by_depth:
         return Refused(f"{product.left.buffer.name} has its rows across memory")
     loads = 1
-    if product.before:
-        lanes = [lane_weights(product, width) for width in WIDTHS[product.right.by_depth]]
-        for each in lanes:
-            if isinstance(each, Refused):
-                return each
-            loads = len(each.loads)
+    for each in product.all:
+        for width in WIDTHS[product.right.by_depth] if each.before else ():
+            lanes = lane_weights(each, width)
+            if isinstance(lanes, Refused):
+                return lanes
+            loads = len(lanes.loads)
     if rows == loads == 1 and product.right.by_depth and product.ragged is None:
         return Refused("a product of one row whose weights are reduced as rows")
     return None
