@@ -14,6 +14,8 @@ from tvm_stitch.stages.patterns.matmul_pattern import (
     MAX_COLUMNS,
     MAX_CONTRACTED,
     MAX_CONTRACTED_OF_FEW,
+    MAX_OUTPUTS,
+    SHALLOW,
 )
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,6 +60,11 @@ def test_small_products_are_as_small_as_it_says():
     limits = re.search(r"sums over up to (\d+) elements, rows of up to (\d+) results", text)
     assert limits
     assert tuple(map(int, limits.groups())) == (MAX_CONTRACTED, MAX_COLUMNS)
+    shallow = re.search(
+        r"\(sums over up to (\d+) elements, rows of up to (\d+) results, as where", text
+    )
+    assert shallow
+    assert tuple(map(int, shallow.groups())) == (SHALLOW, MAX_OUTPUTS)
     of_few = re.search(r"up to (\d+) rows\s+with sums over up to (\d+) elements", text)
     assert of_few
     assert tuple(map(int, of_few.groups())) == (FEW_ROWS, MAX_CONTRACTED_OF_FEW)

@@ -29,7 +29,7 @@ from tvm_stitch.library.attention import NO_MASK, Attention, Place
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
 from tvm_stitch.library.of_counts import BATCH, KEYS, OfCounts
 from tvm_stitch.library.shim import begin, unusable
-from tvm_stitch.stages.patterns.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
+from tvm_stitch.stages.patterns.matmul_pattern import MAX_CONTRACTED, longest_row
 from tvm_stitch.stages.stage import Refused
 
 # Kernels compute in float32 and narrower; the rest flows along.
@@ -193,7 +193,7 @@ def _librarys_product(node: fx.Node, result: torch.Tensor, libraries: Libraries)
     rows, summed, columns = left[-2], left[-1], right[-1]
     if is_outer(summed):
         return None
-    if _at_most(summed, MAX_CONTRACTED) and _at_most(columns, MAX_COLUMNS):
+    if _at_most(summed, MAX_CONTRACTED) and _at_most(columns, longest_row(int(summed))):
         return None
     is_fixed = all(isinstance(extent, int) for extent in (*left, *right))
     is_by_weights = len(right) == 2 and all(isinstance(extent, int) for extent in right)

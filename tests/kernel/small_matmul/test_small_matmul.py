@@ -373,7 +373,7 @@ ROWS_OF = "rows of n results, known at run time only"
     "case, why",
     [
         (softmax_of_product("float32", 65, 65, 16), "sums over 65 elements, more than 64"),
-        (softmax_of_product("float32", 65, 16, 257), "rows of 257 results, more than 256"),
+        (softmax_of_product("float32", 65, 17, 257), "rows of 257 results, more than 256"),
         (softmax_of_product("float32", 4, (ROWS, 16), 16), SUMS),
         (softmax_of_product("float32", 4, 16, (ROWS, 16)), ROWS_OF),
         (softmax_of_product("float64", 4, 16, 16), "results of float64"),

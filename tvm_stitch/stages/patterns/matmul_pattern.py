@@ -29,6 +29,10 @@ from tvm_stitch.stages.stage import (
 # Larger products are for tensor cores and for kernels that stage them in turns.
 MAX_CONTRACTED = 64
 MAX_COLUMNS = 256  # of a row: four gates of 64
+# Of shallow sums rows are as long as those of any value beside a product: residual streams that are
+# mixed at each place, 4 or 8 of a model's width, are as many products as there are places, which a
+# library has tiles for that are mostly empty.
+SHALLOW = 16
 # Of few rows all of the shared factor is read once, a part by each block: what that takes decides.
 # Those of halves are for tensor cores.
 FEW_ROWS = 64
@@ -83,9 +87,8 @@ def small_product(stage: Stage) -> Factors | Refused:
         return Refused("rows or sums of no elements")
     rows = constant(product(stage.extents[:place]))
     is_few = rows is not None and rows <= FEW_ROWS and _is_of_float32(stage)
-    most_columns, deepest = (
-        (MAX_OUTPUTS, MAX_CONTRACTED_OF_FEW) if is_few else (MAX_COLUMNS, MAX_CONTRACTED)
-    )
+    most_columns = MAX_OUTPUTS if is_few else longest_row(contracted)
+    deepest = MAX_CONTRACTED_OF_FEW if is_few else MAX_CONTRACTED
     if columns > most_columns:
         return Refused(f"rows of {columns} results, more than {most_columns}")
     if contracted > deepest:
@@ -109,6 +112,11 @@ def small_product(stage: Stage) -> Factors | Refused:
         depth,
         contracted,
     )
+
+
+def longest_row(contracted: int) -> int:
+    """The most results in a row of a small product, by what each sums over."""
+    return MAX_OUTPUTS if contracted <= SHALLOW else MAX_COLUMNS
 
 
 def at_most(stage: Stage, bounds: Mapping[str, int]) -> Stage | None:
