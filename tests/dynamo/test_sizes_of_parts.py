@@ -88,3 +88,23 @@ def test_gradients():
     report = ours.log.report()
     assert report.graphs == ("forward 0", "backward 0")
     assert report.parts and not [part.failure for part in report.parts if part.failure]
+
+
+def gated(x):
+    first, second = x.chunk(2, 1)
+    return first * second.sigmoid() + 1
+
+
+def half_sized_and_back(x):
+    y = functional.max_pool2d(x, 2)
+    return functional.silu(x * functional.interpolate(y, size=(y.shape[2] * 2, y.shape[3] * 2)))
+
+
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+@pytest.mark.parametrize("function", [gated, half_sized_and_back])
+def test_sizes_that_are_guarded_as_equal_are_one(function, device):
+    """PyTorch says nothing but that they agree: how halves of a size follow from it differs."""
+    torch.manual_seed(0)
+    images = [(torch.randn(2, *size),) for size in ((4, 6, 8), (6, 10, 12), (14, 8, 20))]
+    report = check(function, images, device)
+    assert not [each for each in report.left if "sizes" in each.reason]

@@ -7,7 +7,7 @@ know operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -41,6 +41,8 @@ class Symbols:
         self.upper: dict[str, int] = {}
         self.seen: dict[str, int] = {}  # what symbols were when PyTorch traced
         self._analyzer = tvm.sym.Analyzer()
+        self._plainest: dict[sympy.Expr, sympy.Expr] = {}
+        self._guards_read = 0
 
     def __call__(self, value: int | float | torch.SymInt | torch.SymFloat) -> Dim:
         """The value as an int, a float or a TIR expression."""
@@ -49,7 +51,8 @@ class Symbols:
         if not isinstance(value, (torch.SymInt, torch.SymFloat)):
             raise TorchError(f"a {type(value).__name__} as an argument")
         node = value.node
-        expression = node.expr
+        self._read_guards(node.shape_env.guards)
+        expression = self._plainest.get(node.expr, node.expr)
         if expression.is_Integer:
             return int(expression)
         for symbol in expression.free_symbols:
@@ -65,6 +68,18 @@ class Symbols:
         if isinstance(left, int) and isinstance(right, int):
             return left == right
         return bool(self._analyzer.can_prove_equal(left, right))
+
+    def _read_guards(self, guards: Sequence[Any]) -> None:
+        """Of sizes that PyTorch guards as equal the plainest stands for both, written alike.
+
+        Where half of an image that is enlarged again meets the image, no arithmetic says that their
+        sizes agree: graphs hold only where they do.
+        """
+        for guard in guards[self._guards_read :]:
+            if isinstance(guard.expr, sympy.Eq):
+                plainest = min(guard.expr.args, key=_length)
+                self._plainest.update(dict.fromkeys(guard.expr.args, plainest))
+        self._guards_read = len(guards)
 
     def _meet(self, symbol: sympy.Symbol, shape_env: Any) -> None:
         if symbol in self.variables:
@@ -94,6 +109,10 @@ class Symbols:
         if write is None or (expression.is_Pow and not expression.exp.is_Integer):
             raise TorchError(f"a size of {expression}")
         return write(*map(self._written, expression.args))
+
+
+def _length(expression: sympy.Expr) -> tuple[int, str]:
+    return expression.count_ops(), str(expression)
 
 
 def _sizes_seen(shape_env: Any) -> Mapping[sympy.Symbol, Any]:
