@@ -105,6 +105,19 @@ def test_of_sequences_and_volumes_and_far(shape, how):
     assert not agree(resized(**how), shape).left
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("factor", [2, 3, 7])
+def test_elements_are_repeated_whatever_the_size(factor, mode, last):
+    """In no numbers of float64, and the gradient adds nothing at indices."""
+
+    def enlarged(x):
+        return functional.interpolate(x[:, :, 1:], scale_factor=(factor, 2), mode=mode).tanh()
+
+    assert not agree(enlarged, (2, 3, 6, 7), last=last, dynamic=True).left
+    assert not agree(enlarged, (2, 3, 14, 9), torch.bfloat16, last=last, dynamic=True).left
+
+
 @pytest.mark.slow
 def test_sizes_that_change_are_written_out_by_pytorch():
     def double(x):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
+import sympy
 import torch
 from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions, get_decompositions
@@ -58,6 +60,9 @@ _CONVERTED = (
 )
 # Left whole where sizes are known, so that their gradients are operators too: written out, these
 # add at indices.
+_NEAREST = tuple(getattr(_aten, name) for name in FORWARD if "nearest" in name)
+# As far as reciprocals are none below in float32, by which PyTorch multiplies places.
+_MOST_REPEATED = 8
 _INTERPOLATIONS = tuple(getattr(_aten, name) for name in FORWARD)
 _WRITTEN_BY = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
@@ -106,13 +111,48 @@ def _at_size(
     output_size: Sequence[int] | None,
     *how: Any,
 ) -> torch.Tensor:
-    """An interpolation of known sizes as one operator; others as PyTorch writes them out."""
+    """An interpolation of known sizes as one operator; others as PyTorch writes them out.
+
+    That is by numbers of float64 that sizes which change give, and its gradient adds at indices:
+    where elements are only repeated, views say so.
+    """
     *settings, factors = how
     size = upsample_compute_output_size(input.shape, output_size, factors)
     if not all(isinstance(each, int) for each in (*input.shape[2:], *size)):
-        return written(input, output_size, *how)
+        times = _times_repeated(packet, input, size)
+        return _repeated(input, times) if times else written(input, output_size, *how)
     result: torch.Tensor = packet.default(input, size, *settings, *(factors or [None] * len(size)))
     return result
+
+
+def _times_repeated(
+    packet: Any, input: torch.Tensor, size: Sequence[int | torch.SymInt]
+) -> list[int]:
+    """How often each element stands along each axis; nothing where not all are as often there."""
+    if packet not in _NEAREST:
+        return []
+    found = [*map(_ratio, size, input.shape[2:])]
+    return [times for times in found if times] if all(found) else []
+
+
+def _ratio(after: int | torch.SymInt, before: int | torch.SymInt) -> int | None:
+    whole, part = map(_as_expression, (after, before))
+    factors = range(1, _MOST_REPEATED + 1)
+    return next((times for times in factors if not sympy.expand(times * part - whole)), None)
+
+
+def _as_expression(size: int | torch.SymInt) -> sympy.Expr:
+    return sympy.Integer(size) if isinstance(size, int) else size.node.expr
+
+
+def _repeated(input: torch.Tensor, times: Sequence[int]) -> torch.Tensor:
+    """An image whose elements are repeated along each axis, in its own layout."""
+    batch, channels, *extents = input.shape
+    pairs = [*zip(extents, times, strict=True)]
+    apart = input.reshape(batch, channels, *chain(*((extent, 1) for extent, _ in pairs)))
+    spread = apart.expand(batch, channels, *chain(*pairs))
+    whole = spread.reshape(batch, channels, *(extent * count for extent, count in pairs))
+    return whole.contiguous(memory_format=suggest_memory_format(input))
 
 
 @contextmanager
