@@ -242,6 +242,22 @@ def test_types_that_are_not_ours_stay_pytorchs():
     assert reasons == {"float64 tensors", "complex64 tensors"}
 
 
+def test_negative_views_stay_pytorchs():
+    """Imaginary parts of conjugates: their memory has the other sign."""
+
+    def function(x, z):
+        conjugate = torch.view_as_complex(x).conj()
+        return x * 2, conjugate.imag + conjugate.real, z * 2 + 1
+
+    x = torch.randn(7, 2)
+    ours = compiler()
+    run = torch.compile(function, backend=ours)
+    for z in (x, torch._neg_view(x)):
+        for got, want in zip(run(x, z), function(x, z), strict=True):
+            torch.testing.assert_close(got, want)
+    assert any("negative view" in each.reason for each in ours.log.report().left)
+
+
 def test_a_branch_on_values_breaks_the_graph_and_nothing_else():
     def function(x):
         y = x * 2 + 1

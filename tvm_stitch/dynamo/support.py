@@ -170,6 +170,8 @@ def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | Non
         return Refused(f"a tensor lies on {tensor.device}, others on {device}")
     if tensor.layout is not torch.strided:
         return Refused("sparse tensors")
+    if tensor.is_neg():
+        return Refused("a negative view, whose memory has the other sign")
     if tensor.dtype not in _ELEMENTS:
         return Refused(f"{str(tensor.dtype).removeprefix('torch.')} tensors")
     holds_nothing = any(isinstance(extent, int) and extent == 0 for extent in tensor.shape)
