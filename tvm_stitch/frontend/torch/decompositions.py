@@ -60,10 +60,10 @@ _CONVERTED = (
 )
 # Left whole where sizes are known, so that their gradients are operators too: written out, these
 # add at indices.
-_NEAREST = tuple(getattr(_aten, name) for name in FORWARD if "nearest" in name)
-# As far as reciprocals are none below in float32, by which PyTorch multiplies places.
-_MOST_REPEATED = 8
 _INTERPOLATIONS = tuple(getattr(_aten, name) for name in FORWARD)
+_NEAREST = tuple(getattr(_aten, name) for name in FORWARD if "nearest" in name)
+# PyTorch multiplies places by a factor's reciprocal, which float32 does not round down up to here.
+_MOST_REPEATED = 8
 _WRITTEN_BY = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
