@@ -14,7 +14,7 @@ nn = torch.nn
 def test_a_model_with_its_gradients():
     torch._dynamo.reset()
     model = nn.Sequential(nn.Linear(8, 300), nn.LayerNorm(300), nn.Linear(300, 8), nn.Softmax(-1))
-    report = tvm_stitch.torch.explain(model, torch.randn(4, 8), target="sm_90")
+    report = tvm_stitch.torch.explain(model, torch.randn(32, 8), target="sm_90")
     assert report.graphs == ("forward 0", "backward 0")
     assert all(part.kernels.kernels for part in report.parts)
     assert "mm" in {each.operator for each in report.left}
