@@ -114,8 +114,8 @@ class Dynamic:
 
 
 # Fewer of 16 words, 11 of a Llama: products of attention that are so small are stitched, and those
-# of long ones by heads of 16. Of a long static GPT-2 the products of a layer are two kernels: 7.9 us
-# and a launch, not 9.2.
+# of long ones by heads of 16. Of a long static GPT-2 the products of a layer are two kernels: they
+# take 7.9 us and a launch, not 9.2.
 MODELS = {
     "llama": Dynamic(_llama, 16, 18, 56),
     "gpt2": Dynamic(_gpt2, 13, 16, 65),
