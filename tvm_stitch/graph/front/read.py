@@ -49,7 +49,7 @@ class Node:
     reason: str  # why it cannot be stitched; empty if it can
     function: int = 0  # equal for nodes that call equal PrimFuncs
     is_static: bool = False  # whether all of its shapes are numbers
-    is_composite: bool = False  # whether it is several operators, the last of which it is named of
+    is_composite: bool = False  # whether it is several operators, a product last
 
     @property
     def call(self) -> tvm.ir.Call:

@@ -98,12 +98,13 @@ def _is_of_aligned(part: Expr, along: Var, start: Expr, lane: Var, analyzer: Ana
     if not isinstance(part, tirx.FloorDiv) or divisor is None or divisor % width:
         return False
     first = analyzer.simplify(substitute(part.a, {along: start}))
-    return _is_aligned(first, width, analyzer) and _grows(part.a, along, start, lane, analyzer)
+    return is_aligned(first, width, analyzer) and _grows(part.a, along, start, lane, analyzer)
 
 
-def _is_aligned(place: Expr, width: int, analyzer: Analyzer) -> bool:
+def is_aligned(place: Expr, width: int, analyzer: Analyzer) -> bool:
+    """Whether a place is a multiple of a width, whatever its variables are."""
     modular = analyzer.modular_set(place)
-    return modular.coeff % width == 0 and modular.base % width == 0
+    return bool(modular.coeff % width == 0 and modular.base % width == 0)
 
 
 def _grows(index: Expr, along: Var, start: Expr, lane: Var, analyzer: Analyzer) -> bool:
@@ -120,4 +121,4 @@ def in_chunks(at: Expr, along: Var, extents: Mapping[Var, Extent], width: int) -
     analyzer = bound_to({**others, quotient: parts_of(extents[along], width), lane: width})
     first = analyzer.simplify(substitute(at, {along: quotient * width}))
     moved = substitute(at, {along: quotient * width + lane})
-    return _is_aligned(first, width, analyzer) and analyzer.can_prove_equal(moved - first, lane)
+    return is_aligned(first, width, analyzer) and analyzer.can_prove_equal(moved - first, lane)

@@ -14,6 +14,7 @@ from itertools import product
 import tvm_ffi
 from tvm import tirx
 
+from tvm_stitch.kernel.analysis.contiguity import is_aligned
 from tvm_stitch.kernel.analysis.profile import SECTOR_BYTES
 from tvm_stitch.kernel.codegen.bfloat16 import widened
 from tvm_stitch.kernel.codegen.tir_builder import Writer, all_of, flat_loads, vector_copy
@@ -222,9 +223,7 @@ class Updates:
 
     def _is_aligned(self, each: Fetched) -> bool:
         """Whether the row starts where a vector may."""
-        found = bind_axes(self.wanted.stage).modular_set(each.start)
-        vector = self.mapping.vector
-        return bool(found.coeff % vector == 0 and found.base % vector == 0)
+        return is_aligned(each.start, self.mapping.vector, bind_axes(self.wanted.stage))
 
     def _fetched(self, each: Fetched, taken: Var) -> Var:
         """The vectors of some updates."""

@@ -19,12 +19,12 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN
-from tvm_stitch.kernel.analysis.contiguity import bound_to
+from tvm_stitch.kernel.analysis.contiguity import bound_to, is_aligned
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, TensorProduct
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.guards import is_branch
-from tvm_stitch.stages.indices import unraveled
+from tvm_stitch.stages.indices import simplified_load, unraveled
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -156,7 +156,7 @@ class _Finder:
         indices = map(self.analyzer.simplify, unraveled(place, stage.extents))
         value = mapped(
             substitute(stage.value, dict(zip(stage.axes, indices, strict=True))),
-            (tvm.ir.TensorLoad, self._simplified),
+            (tvm.ir.TensorLoad, lambda load: simplified_load(load, self.analyzer)),
             (tirx.FloorDiv, self.analyzer.simplify),
             (tirx.FloorMod, self.analyzer.simplify),
             (tirx.Select, self._chosen),
@@ -168,9 +168,6 @@ class _Finder:
             if read.buffer in self.stage_of
         }
         return replaced(value, inner)
-
-    def _simplified(self, load: Expr) -> Expr:
-        return load.source[tuple(self.analyzer.simplify(as_int64(i)) for i in load.indices)]
 
     def _chosen(self, branch: Expr) -> Expr:
         """The side of a branch that all such elements take, if it is known."""
@@ -208,9 +205,8 @@ class _Finder:
     def _why_no_vector(self, buffer: Var, start: Expr, count: int) -> str | None:
         if count * element_bytes(buffer) > MOST_LOADED:
             return f"eight weights are made of {count} neighbours of {buffer.name}"
-        known = self.analyzer.modular_set(start)
-        aligned = known.coeff % count == 0 and known.base % count == 0
-        if count > 1 and not (aligned and is_multiple(buffer_size(buffer), as_int64(count))):
+        is_whole = is_multiple(buffer_size(buffer), as_int64(count))
+        if count > 1 and not (is_whole and is_aligned(start, count, self.analyzer)):
             return f"{buffer.name} is not read by vectors of {count}"
         return None
 

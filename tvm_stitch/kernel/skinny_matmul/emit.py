@@ -67,7 +67,7 @@ class SkinnyPart:
     ) -> None:
         self.product, self.tiles, self.views = product, tiles, views
         self.block, self.thread, self.sums, self.writer = block, thread, sums, writer
-        _, self.columns, self.depth, self.entries = sizes_of(product)
+        _, _, self.depth, self.entries = sizes_of(product)
         self.rows = rows_of(product)
         self.tile: RowTile | None = None  # of a ragged product
 
